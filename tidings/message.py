@@ -1,0 +1,31 @@
+"""A message: what one publisher says about one event, as it stands on the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from tidings.values import Value, digest, plain
+
+_NO_FIELDS: Mapping[str, Value] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One publication. ``published_ms`` is None when the publisher did not say: the append time then stands in for it."""
+
+    topic: str
+    key: str
+    fields: Mapping[str, Value] = _NO_FIELDS
+    source: str | None = None
+    id: str | None = None
+    published_ms: int | None = None
+
+    @property
+    def message_id(self) -> str:
+        """The id the publisher gave, or a digest of all that it said: an exact repeat then has the same id."""
+        if self.id is not None:
+            return self.id
+        stated = {name: plain(value) for name, value in self.fields.items()}
+        return digest(self.topic, self.key, stated, self.source, self.published_ms)
