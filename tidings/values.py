@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+from typing import TypeAlias
 
-type Value = str | int | float | bool | tuple[str, ...] | None
+Value: TypeAlias = str | int | float | bool | tuple[str, ...] | None
 """Lists of strings are held as tuples so that values are hashable and cannot change."""
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 _RANK_EMPTY, _RANK_BOOLEAN, _RANK_NUMBER, _RANK_TEXT, _RANK_LIST = range(5)
 
-type SortKey = tuple[int, bool | int | float | str | tuple[str, ...]]
+SortKey: TypeAlias = tuple[int, bool | int | float | str | tuple[str, ...]]
 
 
 def sort_key(value: Value) -> SortKey:
