@@ -1,14 +1,14 @@
 """Every error Tidings raises on purpose.
 
-    TidingsError                 something a person can act on; the command line prints it as one line
-    ├── BadMessage               a publication that cannot be read; carries the reason it is counted under
-    ├── BadControl               a control record that cannot be applied
-    ├── BadPredicate             a `where` that does not parse; carries the position
-    ├── BadConfig                a setting with a wrong name or value
-    ├── BadState                 a state blob that is damaged or of another version
-    ├── KafkaUnreachable         no broker answered
-    └── CannotRun                the machine lacks something: Java, a free port, disk space, the network
-        └── AlreadyRunning       another service holds the directory
+TidingsError                 something a person can act on; the command line prints it as one line
+├── BadMessage               a publication that cannot be read; carries the reason it is counted under
+├── BadControl               a control record that cannot be applied
+├── BadPredicate             a `where` that does not parse; carries the position
+├── BadConfig                a setting with a wrong name or value
+├── BadState                 a state blob that is damaged or of another version
+├── KafkaUnreachable         no broker answered
+└── CannotRun                the machine lacks something: Java, a free port, disk space, the network
+    └── AlreadyRunning       another service holds the directory
 """
 
 from __future__ import annotations

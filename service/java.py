@@ -1,0 +1,70 @@
+"""Which Java runs Kafka and Spark.
+
+``JAVA_HOME`` is asked first, as every Java tool does, then the path.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from tidings.errors import CannotRun
+
+MINIMUM = 17  # Kafka 4 and Spark 4 both ask for it
+_VERSION = re.compile(r'version "(?:1\.)?(\d+)[^"]*"')  # "1.8.0_412" was the way to write 8
+
+
+@dataclass(frozen=True)
+class Java:
+    """A Java that can be run: where it is, and its major version."""
+
+    path: Path
+    version: int
+
+
+def find_java(minimum: int = MINIMUM) -> Java:
+    """The Java of ``JAVA_HOME``, else the one on the path; raises ``CannotRun`` if it is missing or older than ``minimum``."""
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        path = Path(home) / "bin" / "java"
+        if not os.access(path, os.X_OK):
+            raise CannotRun(f"JAVA_HOME is {home}, but there is no java in its bin folder; {_how_to_get(minimum)}")
+    else:
+        found = shutil.which("java")
+        if found is None:
+            raise CannotRun(f"Java {minimum} or newer is needed and no java is on the path; {_how_to_get(minimum)}")
+        path = Path(found)
+    version = _version_of(path, minimum)
+    if version < minimum:
+        raise CannotRun(f"Java {minimum} or newer is needed, {path} is Java {version}; {_how_to_get(minimum)}")
+    return Java(path, version)
+
+
+def _version_of(path: Path, minimum: int) -> int:
+    """The major version ``java -version`` tells, on whichever stream it tells it."""
+    try:
+        done = subprocess.run([path, "-version"], capture_output=True, text=True, errors="replace", timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CannotRun(f"{path} does not run ({_one_line(error)}); {_how_to_get(minimum)}") from error
+    told = f"{done.stderr}\n{done.stdout}"
+    match = _VERSION.search(told)
+    if match is None:
+        # macOS ships a java that only says that there is no Java.
+        first = next((line.strip() for line in told.splitlines() if line.strip()), "nothing")
+        raise CannotRun(f"{path} -version says {first!r}, which names no version; {_how_to_get(minimum)}")
+    return int(match.group(1))
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _how_to_get(minimum: int) -> str:
+    return (
+        f"get one with `apt-get install openjdk-{minimum}-jre-headless` (Debian, Ubuntu) or `brew install openjdk@{minimum}` (macOS), "
+        "or set JAVA_HOME to one"
+    )

@@ -1,0 +1,72 @@
+"""What a bucket remembers between steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from streaming.broker.books import Books
+from streaming.gather.open_event import EventKey, OpenEvent, Span
+from tidings.registers import Bounds
+
+NEVER = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The bounds of a bucket. Everything that could grow has one."""
+
+    bounds: Bounds = field(default_factory=Bounds)
+    event_fields: int = 512
+    sources: int = 1024
+    open_events: int = 1_000_000
+    ahead_ms: int = 300_000
+
+
+@dataclass(slots=True)
+class Closed:
+    """The grave of an event whose window ended: a straggler that belonged to it is late, not the start of a new event."""
+
+    span: Span
+    forget_ms: int
+
+
+@dataclass(slots=True)
+class Slot:
+    """All that is remembered of one broker, topic and key: mostly one open event."""
+
+    open: list[OpenEvent] = field(default_factory=list)
+    closed: list[Closed] = field(default_factory=list)
+    seen: dict[str, int] = field(default_factory=dict)
+    """For topics that do not gather: message id to the time it is forgotten."""
+
+    @property
+    def size(self) -> int:
+        return len(self.open) + len(self.closed) + len(self.seen)
+
+
+@dataclass(slots=True)
+class BucketState:
+    """``clock_ms`` is the lowest mark of all partitions: everything appended before it has been read."""
+
+    version: int = 0
+    clock_ms: int = 0
+    partitions: tuple[str, ...] = ()
+    marks: dict[str, int] = field(default_factory=dict)
+    slots: dict[EventKey, Slot] = field(default_factory=dict)
+    books: dict[str, Books] = field(default_factory=dict)
+    wake_ms: int = 0
+    """No timer fires before this; it only saves looking, so it is not part of what is stored."""
+    size: int = 0
+    """How many open events, graves and message ids are remembered; counted along, not stored."""
+
+    def books_of(self, broker: str) -> Books:
+        return self.books.setdefault(broker, Books())
+
+    def events(self) -> Iterator[OpenEvent]:
+        for slot in self.slots.values():
+            yield from slot.open
+
+    def drop_if_empty(self, at: EventKey) -> None:
+        if (slot := self.slots.get(at)) is not None and slot.size == 0:
+            del self.slots[at]

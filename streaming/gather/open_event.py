@@ -1,0 +1,85 @@
+"""An event that is still open at a broker: what is known of it, since when, and what is still held.
+
+Pure data and small rules; `streaming.broker.step` decides when they apply.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from streaming.gather.ledger import Ledger
+from tidings.registers import Register
+from tidings.topic import Topic
+from tidings.values import digest
+
+EventKey: TypeAlias = tuple[str, str, str]
+"""Broker, topic, key."""
+
+
+@dataclass(slots=True)
+class Span:
+    """The published times of an event's reports, first to last."""
+
+    first_ms: int
+    last_ms: int
+
+    def fits(self, published_ms: int, window_ms: int) -> bool:
+        """Whether a report of that time is about the same event: all reports of an event lie within one window.
+
+        It asks for the whole span, not the distance to whichever report came first, so the order of arrival does not matter.
+        """
+        return max(self.last_ms, published_ms) - min(self.first_ms, published_ms) < window_ms
+
+    def include(self, published_ms: int) -> None:
+        self.first_ms = min(self.first_ms, published_ms)
+        self.last_ms = max(self.last_ms, published_ms)
+
+
+@dataclass(slots=True)
+class OpenEvent:
+    """Times named ``opened``, ``news`` and ``release`` are append times; the span is of published times."""
+
+    id: str
+    at: EventKey
+    opened_ms: int
+    span: Span
+    news_ms: int = 0
+    knowledge: dict[str, Register] = field(default_factory=dict)
+    reports: int = 0
+    sources: set[str] = field(default_factory=set)
+    held: int = 0
+    """Messages that brought news which has not left yet."""
+    held_fields: set[str] = field(default_factory=set)
+    release_ms: int | None = None
+    """When the held news leaves; None when nothing waits for the merge threshold."""
+    released: bool = False
+    """Whether the event has left once: before that, a late subscriber waits like everybody."""
+    ledgers: dict[str, Ledger] = field(default_factory=dict)
+
+    def closes_ms(self, topic: Topic) -> int:
+        """When the event ends: with its window (W), or sooner when nothing new came for the redundancy threshold (T_r).
+
+        Being forgotten by T_r waits for what is still to be told; the end of the window does not.
+        """
+        timing = topic.timing
+        window_end = self.opened_ms + timing.window_ms
+        if timing.remember_ms >= timing.window_ms:
+            return window_end
+        waiting = [ledger.due_ms for ledger in self.ledgers.values() if ledger.due_ms is not None]
+        forgotten = max([self.news_ms + timing.remember_ms, self.release_ms or 0, *waiting])
+        return min(window_end, forgotten)
+
+    def next_ms(self, topic: Topic) -> int:
+        """The earliest time at which something is to be done."""
+        times = [self.closes_ms(topic)]
+        if self.release_ms is not None:
+            times.append(self.release_ms)
+        times.extend(ledger.due_ms for ledger in self.ledgers.values() if ledger.due_ms is not None)
+        return min(times)
+
+
+def open_event(at: EventKey, message_id: str, published_ms: int, append_ms: int) -> OpenEvent:
+    """A new event. Its id follows from the report that opened it, so a replay gives it the same one."""
+    name = digest(*at, message_id, append_ms)
+    return OpenEvent(name, at, opened_ms=append_ms, span=Span(published_ms, published_ms), news_ms=append_ms)

@@ -1,0 +1,31 @@
+"""What tests share: one Java, one Kafka broker for the whole run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from service.java import Java, find_java
+from service.kafka import EmbeddedKafka
+
+# A test that asks for one of these needs Java and takes seconds; `-m "not live"` leaves it out.
+LIVE_FIXTURES = frozenset({"java", "kafka", "spark", "service_up"})
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if LIVE_FIXTURES & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.live)
+
+
+@pytest.fixture(scope="session")
+def java() -> Java:
+    return find_java()
+
+
+@pytest.fixture(scope="session")
+def kafka(java: Java, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedKafka]:
+    """A broker that all tests share: use topic names of your own."""
+    with EmbeddedKafka.start(tmp_path_factory.mktemp("kafka"), java) as broker:
+        yield broker

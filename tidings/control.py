@@ -1,0 +1,259 @@
+"""The control data: topics, subscriptions, brokers and links, all of them records that change while the service runs.
+
+A *snapshot* is the control data at one version; the version is the offset on the control Kafka topic up to which records are
+counted, so the same version always means the same data. A record that cannot be applied changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, TypeAlias
+
+from tidings import predicate
+from tidings.errors import BadControl, BadPredicate
+from tidings.notification import Encoding
+from tidings.registers import Join
+from tidings.subscription import Subscription
+from tidings.topic import Timing, Topic
+
+DEFAULT_BROKER = "b1"
+
+_KAFKA_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
+_OURS = re.compile(r"(publish|link)\..*|control|clock|decisions|late|dead-letter|books|__.*")
+_MISSING: Any = object()
+
+Record: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Broker:
+    """A broker of the overlay."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link between two brokers, and the topics that may not cross it."""
+
+    name: str
+    a: str
+    b: str
+    cost: float = 1
+    forbid: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The control data at one version. ``records`` is what the wire said; everything else is read from it."""
+
+    version: int = 0
+    records: Mapping[str, Record] = field(default_factory=dict)
+    timing: Timing = field(default_factory=Timing)
+
+    def apply(self, version: int, key: str, value: bytes | None) -> Snapshot:
+        """The snapshot after one more record; raises `BadControl` when the record cannot be applied."""
+        kind, _, name = key.partition("/")
+        if kind not in _READERS or not name:
+            kinds = ", ".join(sorted(_READERS))
+            raise BadControl(key, f"the key must be '<kind>/<name>' with a kind of: {kinds}")
+        records = dict(self.records)
+        if value is None:
+            records.pop(key, None)
+        else:
+            records[key] = read_record(key, value, self.timing)
+        return Snapshot(version, records, self.timing)
+
+    @cached_property
+    def _topics(self) -> dict[str, Topic]:
+        return {t.name: t for t in self._read("topic")}
+
+    @cached_property
+    def subscriptions(self) -> dict[str, Subscription]:
+        """By name."""
+        return {s.name: s for s in self._read("subscription")}
+
+    @cached_property
+    def by_topic(self) -> dict[tuple[str, str], tuple[Subscription, ...]]:
+        """The subscriptions at a broker on a topic, in order of their names."""
+        found: dict[tuple[str, str], list[Subscription]] = {}
+        for name in sorted(self.subscriptions):
+            subscription = self.subscriptions[name]
+            found.setdefault((subscription.broker, subscription.topic), []).append(subscription)
+        return {at: tuple(subscriptions) for at, subscriptions in found.items()}
+
+    @cached_property
+    def brokers(self) -> tuple[str, ...]:
+        """The names of the brokers; without an overlay there is one, `b1`."""
+        return tuple(sorted(b.name for b in self._read("broker"))) or (DEFAULT_BROKER,)
+
+    @cached_property
+    def links(self) -> tuple[Link, ...]:
+        return tuple(self._read("link"))
+
+    def topic(self, name: str) -> Topic:
+        """The declaration of a topic, or the defaults."""
+        return self._topics.get(name) or Topic(name, timing=self.timing)
+
+    def to_json(self) -> str:
+        return json.dumps({"version": self.version, "records": self.records}, sort_keys=True)
+
+    @staticmethod
+    def from_json(text: str, timing: Timing) -> Snapshot:
+        datum = json.loads(text)
+        return Snapshot(datum["version"], datum["records"], timing)
+
+    def _read(self, kind: str) -> list[Any]:
+        reader = _READERS[kind]
+        prefix = f"{kind}/"
+        return [reader(_Reader(k, r), self.timing) for k, r in sorted(self.records.items()) if k.startswith(prefix)]
+
+
+def read_record(key: str, value: bytes, timing: Timing) -> Record:
+    """The record a value holds, checked whole."""
+    try:
+        record = json.loads(value)
+    except (ValueError, RecursionError) as error:
+        raise BadControl(key, f"not JSON: {error}") from None
+    if not isinstance(record, dict):
+        raise BadControl(key, "the value must be a JSON object")
+    kind, _, name = key.partition("/")
+    if record.get("kind") != kind or record.get("name") != name:
+        raise BadControl(key, f"the record says kind {record.get('kind')!r} and name {record.get('name')!r}")
+    _READERS[kind](_Reader(key, record), timing)
+    return record
+
+
+class _Reader:
+    """Takes properties out of a record one by one, so that what is left over is known to be unknown."""
+
+    def __init__(self, key: str, record: Record) -> None:
+        self.key = key
+        self.left = {name: value for name, value in record.items() if name not in ("kind", "name")}
+        self.name: str = record["name"]
+
+    def fail(self, detail: str) -> BadControl:
+        return BadControl(self.key, detail)
+
+    def text(self, name: str, default: Any = _MISSING) -> str:
+        value = self.left.pop(name, default)
+        if value is _MISSING:
+            raise self.fail(f"{name!r} is required")
+        if not isinstance(value, str) or not value:
+            raise self.fail(f"{name!r} must be a string that is not empty, not {value!r}")
+        return value
+
+    def milliseconds(self, name: str, default: int) -> int:
+        value = self.left.pop(name, default)
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 10**12:
+            raise self.fail(f"{name!r} must be an integer of milliseconds from 0 to 10^12, not {value!r}")
+        return value
+
+    def names(self, name: str) -> frozenset[str] | None:
+        value = self.left.pop(name, None)
+        if value is None:
+            return None
+        if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+            raise self.fail(f"{name!r} must be a list of names, not {value!r}")
+        return frozenset(value)
+
+    def flag(self, name: str, default: bool) -> bool:
+        value = self.left.pop(name, default)
+        if not isinstance(value, bool):
+            raise self.fail(f"{name!r} must be true or false, not {value!r}")
+        return value
+
+    def choice(self, name: str, choices: type[StrEnum], default: str) -> Any:
+        value = self.left.pop(name, default)
+        allowed = [str(choice) for choice in choices]
+        if value not in allowed:
+            raise self.fail(f"{name!r} must be one of {', '.join(allowed)}, not {value!r}")
+        return choices(value)
+
+    def end(self) -> None:
+        if self.left:
+            raise self.fail(f"unknown property {sorted(self.left)[0]!r}")
+
+
+def _topic(r: _Reader, defaults: Timing) -> Topic:
+    fields = r.left.pop("fields", {})
+    if not isinstance(fields, dict):
+        raise r.fail("'fields' must be an object of field name to join")
+    for name, kind in fields.items():
+        if kind not in [str(join) for join in Join]:
+            raise r.fail(f"field {name!r} must join by one of {', '.join(Join)}, not {kind!r}")
+    complete = r.names("complete") or frozenset()
+    window_ms = r.milliseconds("window_ms", defaults.window_ms)
+    if window_ms == 0:
+        raise r.fail("'window_ms' must be at least 1")
+    hold_ms = r.milliseconds("hold_ms", min(defaults.hold_ms, window_ms))
+    remember_ms = r.milliseconds("remember_ms", window_ms)
+    if not hold_ms <= remember_ms <= window_ms:
+        raise r.fail(f"hold_ms <= remember_ms <= window_ms must hold, but they are {hold_ms}, {remember_ms}, {window_ms}")
+    gather = r.flag("gather", default=True)
+    r.end()
+    joins = {name: Join(kind) for name, kind in fields.items()}
+    return Topic(r.name, joins, complete, Timing(window_ms, hold_ms, remember_ms), gather)
+
+
+def _subscription(r: _Reader, _defaults: Timing) -> Subscription:
+    if "window" in r.left:
+        raise r.fail("aggregate subscriptions ('window') are not available yet")
+    subscriber = r.text("subscriber")
+    deliver = r.text("deliver", f"notify.{subscriber}")
+    if not _KAFKA_NAME.fullmatch(deliver) or _OURS.fullmatch(deliver):
+        raise r.fail(f"notifications cannot be delivered to the Kafka topic {deliver!r}")
+    where = r.left.pop("where", "")
+    if not isinstance(where, str):
+        raise r.fail(f"'where' must be a string, not {where!r}")
+    try:
+        parsed = predicate.parse(where)
+    except BadPredicate as error:
+        raise r.fail(f"'where' does not parse: {error.detail} at position {error.position}") from None
+    subscription = Subscription(
+        name=r.name,
+        subscriber=subscriber,
+        broker=r.text("broker", DEFAULT_BROKER),
+        topic=r.text("topic"),
+        deliver=deliver,
+        where=parsed,
+        missing=r.choice("missing", predicate.Missing, "optimistic"),
+        every_ms=r.milliseconds("every_ms", 0),
+        fields=r.names("fields"),
+        encoding=r.choice("encoding", Encoding, "json"),
+    )
+    r.end()
+    return subscription
+
+
+def _broker(r: _Reader, _defaults: Timing) -> Broker:
+    # A broker's name becomes part of Kafka topic names, where '.' separates the parts.
+    if not _KAFKA_NAME.fullmatch(r.name) or "." in r.name or len(r.name) > 80:
+        raise r.fail("a broker's name has up to 80 letters, digits, '_' and '-'")
+    r.end()
+    return Broker(r.name)
+
+
+def _link(r: _Reader, _defaults: Timing) -> Link:
+    a, b = r.text("a"), r.text("b")
+    if a == b:
+        raise r.fail("a link joins two different brokers")
+    cost = r.left.pop("cost", 1)
+    if isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost < float("inf"):
+        raise r.fail(f"'cost' must be a number from 0 up, not {cost!r}")
+    forbid = r.names("forbid") or frozenset()
+    r.end()
+    return Link(r.name, a, b, cost, forbid)
+
+
+_READERS: dict[str, Callable[[_Reader, Timing], Any]] = {
+    "topic": _topic,
+    "subscription": _subscription,
+    "broker": _broker,
+    "link": _link,
+}

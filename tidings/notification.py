@@ -1,0 +1,49 @@
+"""A notification: what one subscription is told about one event, once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from tidings.values import Value, digest
+
+
+class Reason(StrEnum):
+    """Why something is told now."""
+
+    FIRST = "first"
+    NEWS = "news"
+    COMPLETE = "complete"
+    FINAL = "final"
+
+
+class Encoding(StrEnum):
+    """How a notification is written."""
+
+    JSON = "json"
+    AVRO = "avro"
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """Only what the subscription has not been told; ``revision`` counts what it was told about this event."""
+
+    subscriber: str
+    subscription: str
+    topic: str
+    key: str
+    event: str
+    revision: int
+    reason: Reason
+    news: Mapping[str, Value]
+    reports: int
+    sources: int
+    first_ms: int
+    last_ms: int
+    conflicts: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+
+    @property
+    def id(self) -> str:
+        """The same for the same telling, also when a crash makes it leave twice."""
+        return digest(self.subscription, self.event, self.revision)

@@ -1,0 +1,35 @@
+"""A subscription: who is told what about which events, how often, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tidings.notification import Encoding
+from tidings.predicate import Everything, Missing, Predicate, Verdict, judge
+from tidings.values import Value
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """``fields`` limits what is told and what counts as news; None means every field."""
+
+    name: str
+    subscriber: str
+    broker: str
+    topic: str
+    deliver: str
+    where: Predicate = Everything()
+    missing: Missing = Missing.OPTIMISTIC
+    every_ms: int = 0
+    fields: frozenset[str] | None = None
+    encoding: Encoding = Encoding.JSON
+
+    def judge(self, key: str, facts: Mapping[str, Value]) -> Verdict:
+        """Whether the event is this subscription's business, as far as it is known. The event key can be asked for as `key`."""
+        if isinstance(self.where, Everything):
+            return Verdict.MATCHES
+        return judge(self.where, {**facts, "key": key}, self.missing)
+
+    def wants(self, field: str) -> bool:
+        return self.fields is None or field in self.fields
