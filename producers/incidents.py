@@ -110,8 +110,8 @@ def incidents(
 
     In a ``mistaken_share`` of the incidents a witness or two take it for something else; ``retry_share`` of the reports
     are sent twice, with the same id. With 10 to 80 witnesses, 85 to 92 % of the messages bring nothing new; with more
-    witnesses more, because the story is told. The tags are meant for a ``union`` register. ``at_ms`` counts from 0 and ``published_ms`` is left open, as in
-    :func:`producers.workload.generate`.
+    witnesses more, because the story is told. The tags are meant for a ``union`` register. ``at_ms`` counts
+    from 0 and ``published_ms`` is left open, as in :func:`producers.workload.generate`.
     """
     _check(count, witnesses, spread_ms, burst_ms, mistaken_share, retry_share)
     rng = Random(f"{seed}/incidents")
@@ -130,9 +130,7 @@ def incidents(
     return sorted(run, key=lambda one: (one.at_ms, one.message.message_id))
 
 
-def _check(
-    count: int, witnesses: int, spread_ms: int, burst_ms: int, mistaken_share: float, retry_share: float
-) -> None:
+def _check(count: int, witnesses: int, spread_ms: int, burst_ms: int, mistaken_share: float, retry_share: float) -> None:
     for name, value, least in (
         ("count", count, 1),
         ("witnesses", witnesses, 1),
@@ -233,10 +231,8 @@ def _tell(
 
 
 def _fields(facts: list[Fact]) -> dict[str, Value]:
-    """The facts as a person would order them, the tags together in a list. Of two values of a field the later stands."""
-    fields: dict[str, Value] = {}
-    for name, value in sorted(facts, key=lambda fact: _ORDER.get(fact[0], len(_ORDER))):
-        if name != "tags":
-            fields[name] = value
+    """The facts as a person would order them, the tags together in a list. Of two values of a field, the later."""
+    ordered = sorted(facts, key=lambda fact: _ORDER.get(fact[0], len(_ORDER)))
+    fields = {name: value for name, value in ordered if name != "tags"}
     tags = tuple(str(value) for name, value in facts if name == "tags")
     return {**fields, "tags": tags} if tags else fields

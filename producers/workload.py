@@ -52,9 +52,7 @@ class Workload:
         _require(self.events >= 1, "events", self.events, "at least 1")
         _require(self.publishers >= 1, "publishers", self.publishers, "at least 1")
         _require(0 < self.publish_share <= 1, "publish_share", self.publish_share, "above 0 and at most 1")
-        _require(
-            self.publishers_per_event >= 1, "publish_share", self.publish_share, "enough for one publisher an event"
-        )
+        _require(self.publishers_per_event >= 1, "publish_share", self.publish_share, "enough for one publisher")
         mean = self.messages_per_publisher
         _require(0 < mean < math.inf, "messages_per_publisher", mean, "above 0 and finite")
         _require(self.fields >= 2, "fields", self.fields, "at least 2, the key being one")

@@ -1,8 +1,8 @@
 """The Java archives of Kafka and of Spark's connectors: fetched once, checked against a lock, then only looked at.
 
 A lock file lists every jar with its Maven coordinate, SHA-256 and size. jgo fetches the jars one by one, without their
-dependencies: the lock is already the whole list. They are kept in ``<cache>/jars/<lock>-<digest>/``; while a fetch is under way they
-gather in ``….partial`` beside it, so that an interrupted one goes on where it stopped and never looks complete.
+dependencies: the lock is already the whole list. They are kept in ``<cache>/jars/<lock>-<digest>/``; while a fetch is under way
+they gather in ``….partial`` beside it, so that an interrupted one goes on where it stopped and never looks complete.
 
 ``python -m service.jars --relock`` writes the lock files anew from the coordinates below.
 """
@@ -109,7 +109,9 @@ def install(lock: Lock, cache: Path, fetch: Fetch) -> list[Path]:
                 shutil.rmtree(folder, ignore_errors=True)  # one that somebody damaged
                 partial.rename(folder)
     except OSError as error:
-        raise CannotRun(f"cannot keep the {lock.name} jars in {folder.parent}: {error.strerror or error}; set TIDINGS_CACHE") from error
+        raise CannotRun(
+            f"cannot keep the {lock.name} jars in {folder.parent}: {error.strerror or error}; set TIDINGS_CACHE"
+        ) from error
     return paths
 
 
@@ -247,7 +249,9 @@ def relock(name: str, folder: Path) -> Lock:
         # The "!" keeps jgo from letting a root manage the others' versions: log4j's would bring an old kafka-clients.
         inputs, transitive = context.resolver.resolve([context.create_dependency(f"{root}!") for root in ROOTS[name]])
         named = {(dep.groupId, dep.artifactId) for dep in inputs}
-        brought = [dep for dep in transitive if dep.scope in ("compile", "runtime") and (dep.groupId, dep.artifactId) not in named]
+        brought = [
+            dep for dep in transitive if dep.scope in ("compile", "runtime") and (dep.groupId, dep.artifactId) not in named
+        ]
         for dep in [*inputs, *brought]:
             if dep.artifactId not in shipped:
                 file = Path(dep.artifact.resolve())
@@ -268,7 +272,9 @@ def _shipped_with_pyspark() -> frozenset[str]:
 
 def main() -> None:
     """``python -m service.jars``: fetch the jars; with ``--relock``, write the locks anew first."""
-    parser = argparse.ArgumentParser(prog="python -m service.jars", description="Fetch the jars of Kafka and of Spark's connectors.")
+    parser = argparse.ArgumentParser(
+        prog="python -m service.jars", description="Fetch the jars of Kafka and of Spark's connectors."
+    )
     parser.add_argument("--relock", action="store_true", help="write the lock files anew from the coordinates in the module")
     if parser.parse_args().relock:
         for name in ROOTS:

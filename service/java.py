@@ -65,6 +65,6 @@ def _one_line(error: Exception) -> str:
 
 def _how_to_get(minimum: int) -> str:
     return (
-        f"get one with `apt-get install openjdk-{minimum}-jre-headless` (Debian, Ubuntu) or `brew install openjdk@{minimum}` (macOS), "
-        "or set JAVA_HOME to one"
+        f"get one with `apt-get install openjdk-{minimum}-jre-headless` (Debian) or `brew install openjdk@{minimum}` (macOS), "
+        "or set JAVA_HOME to one you have"
     )

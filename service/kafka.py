@@ -1,10 +1,10 @@
 """A real Kafka broker as a child process: one node, KRaft, everything under one directory.
 
-    <directory>/data          topics and metadata
-               /broker.properties, log4j2.properties
-               /kafka.log     what Kafka logs, a few files of a few megabytes
-               /kafka.out     what the Java machine itself prints
-               /port          the port clients know; a restart takes it again
+<directory>/data          topics and metadata
+           /broker.properties, log4j2.properties
+           /kafka.log     what Kafka logs, a few files of a few megabytes
+           /kafka.out     what the Java machine itself prints
+           /port          the port clients know; a restart takes it again
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ import logging
 import os
 import random
 import re
-import shutil
 import signal
 import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -30,6 +28,7 @@ from typing import Self
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from service.directory import LEAST_FREE_MB, replace_text, require_space
 from service.jars import kafka_jars
 from service.java import Java
 from tidings.errors import CannotRun
@@ -50,6 +49,12 @@ _SILENT = logging.getLogger("tidings.kafka.silent")
 _SILENT.addHandler(logging.NullHandler())
 _SILENT.propagate = False
 
+# There is one node, so one copy of everything.
+_COPIES = (
+    *("default.replication.factor", "min.insync.replicas", "offsets.topic.replication.factor"),
+    *("transaction.state.log.replication.factor", "transaction.state.log.min.isr"),
+    *("share.coordinator.state.topic.replication.factor", "share.coordinator.state.topic.min.isr"),
+)
 _LOGGING = """\
 rootLogger.level = INFO
 rootLogger.appenderRef.file.ref = file
@@ -64,13 +69,12 @@ appender.file.policies.size.type = SizeBasedTriggeringPolicy
 appender.file.policies.size.size = 8MB
 appender.file.strategy.type = DefaultRolloverStrategy
 appender.file.strategy.max = 3
+# Kafka prints all its settings twice at each start.
+logger.settings.name = org.apache.kafka.common.config.AbstractConfig
+logger.settings.level = WARN
 """
-
-
-@dataclass(frozen=True)
-class _Ports:
-    broker: int
-    controller: int
+_LOGGED_ERROR = re.compile(r"\[[^]]*\] (ERROR|FATAL) ")
+_THROWN = re.compile(r"(?:Caused by: )?[\w.$]+(?:Exception|Error): (.+)")
 
 
 class EmbeddedKafka:
@@ -82,29 +86,40 @@ class EmbeddedKafka:
         self._process = process
 
     @classmethod
-    def start(cls, directory: Path, java: Java, port: int = 0, heap_mb: int = 512, least_free_mb: int = 500) -> Self:
+    def start(
+        cls,
+        directory: Path,
+        java: Java,
+        port: int = 0,
+        heap_mb: int = 512,
+        least_free_mb: int = LEAST_FREE_MB,
+        launched: Callable[[int], None] = lambda _pid: None,
+    ) -> Self:
         """Start a broker on ``directory``, which is formatted the first time and reused after that.
 
-        ``port`` 0 takes the port of the last start if it is free, else any free one. Raises ``CannotRun``.
+        ``port`` 0 takes the port of the last start if it is free, else any free one. ``launched`` is told the pid at once, as
+        a service that is killed before Kafka is ready leaves an orphan too. Raises ``CannotRun``.
         """
         jars = kafka_jars()
         directory = directory.absolute()
         _prepare(directory, least_free_mb)
         for tries_left in reversed(range(_PORT_TRIES)):
-            ports = _choose_ports(directory, port)
-            _write(directory / "broker.properties", _properties(_broker_settings(ports)))
+            chosen = _choose_port(directory, port)
+            settings = _broker_settings(chosen, _free_port(other_than=chosen))
+            replace_text(directory / "broker.properties", "".join(f"{key}={value}\n" for key, value in settings.items()))
             _format_if_new(directory, java, jars)
             process = _launch(directory, java, jars, heap_mb)
             try:
-                _wait_until_ready(process, directory, ports.broker)
+                launched(process.pid)
+                _wait_until_ready(process, directory, chosen)
             except BaseException as error:
                 _end(process, _STOP_S)
-                # Somebody took the port between our look and Kafka's; with a port of our own choice, choose again.
-                if tries_left and not port and isinstance(error, CannotRun) and "already in use" in str(error):
+                # Somebody took a port between our look and Kafka's: choose again, or say which one is taken.
+                if tries_left and isinstance(error, CannotRun) and "already in use" in str(error):
                     continue
                 raise
-            _write(directory / "port", f"{ports.broker}\n")
-            return cls(directory, ports.broker, process)
+            replace_text(directory / "port", f"{chosen}\n")
+            return cls(directory, chosen, process)
         raise AssertionError("unreachable: the last try returns or raises")
 
     @property
@@ -130,37 +145,22 @@ class EmbeddedKafka:
 def _prepare(directory: Path, least_free_mb: int) -> None:
     try:
         (directory / "tmp").mkdir(parents=True, exist_ok=True)
-        _write(directory / "log4j2.properties", _LOGGING)
-        free_mb = shutil.disk_usage(directory).free // 1_000_000
+        replace_text(directory / "log4j2.properties", _LOGGING)
+        require_space(directory, least_free_mb)
     except OSError as error:
         raise CannotRun(f"cannot keep Kafka's files in {directory}: {error.strerror or error}") from error
-    if free_mb < least_free_mb:
-        raise CannotRun(f"only {free_mb} MB are free for Kafka in {directory}, {least_free_mb} MB are needed; make room or choose another --dir")
 
 
-def _write(path: Path, text: str) -> None:
-    """Replace the file in one step: a killed process leaves the old one or the new one."""
-    new = path.with_name(f"{path.name}.new")
-    new.write_text(text)
-    new.replace(path)
-
-
-def _choose_ports(directory: Path, asked: int) -> _Ports:
+def _choose_port(directory: Path, asked: int) -> int:
     if asked:
         if not _is_free(asked):
-            raise CannotRun(f"port {asked} is in use; choose another one, or 0 for any free port, or end the process that listens there")
-        broker = asked
-    else:
-        remembered = _remembered_port(directory)
-        broker = remembered if remembered and _is_free(remembered) else _free_port(frozenset())
-    return _Ports(broker, _free_port(frozenset({broker})))
-
-
-def _remembered_port(directory: Path) -> int | None:
-    try:
-        return int((directory / "port").read_text())
-    except (FileNotFoundError, ValueError):
-        return None
+            raise CannotRun(f"port {asked} is in use; end the process that listens there, or choose another port, or 0 for any")
+        return asked
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        remembered = int((directory / "port").read_text())
+        if _is_free(remembered):
+            return remembered
+    return _free_port()
 
 
 def _is_free(port: int) -> bool:
@@ -175,25 +175,23 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def _free_port(taken: frozenset[int]) -> int:
+def _free_port(other_than: int = 0) -> int:
     # At random, so that two services that start together rarely try the same.
     for port in random.sample(_PORTS, 200):
-        if port not in taken and _is_free(port):
+        if port != other_than and _is_free(port):
             return port
-    raise CannotRun(f"no free port between {_PORTS.start} and {_PORTS.stop}; give one with a fixed number")
+    raise CannotRun(f"found no free port between {_PORTS.start} and {_PORTS.stop}; give a port")
 
 
-def _broker_settings(ports: _Ports) -> dict[str, str | int]:
-    one = 1  # there is one node, so one copy of everything
+def _broker_settings(port: int, controller_port: int) -> dict[str, str | int]:
     return {
         "process.roles": "broker,controller",
         "node.id": 1,
-        "controller.quorum.bootstrap.servers": f"{HOST}:{ports.controller}",
-        "listeners": f"PLAINTEXT://{HOST}:{ports.broker},CONTROLLER://{HOST}:{ports.controller}",
-        "advertised.listeners": f"PLAINTEXT://{HOST}:{ports.broker}",
+        "controller.quorum.bootstrap.servers": f"{HOST}:{controller_port}",
+        "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{port}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "controller.listener.names": "CONTROLLER",
-        "inter.broker.listener.name": "PLAINTEXT",
         # Relative to the working directory: commas and backslashes in a path would need quoting that Kafka does not know.
         "log.dirs": "data",
         # Time is Kafka's append time (docs/design.md, "The clock").
@@ -203,26 +201,18 @@ def _broker_settings(ports: _Ports) -> dict[str, str | int]:
         # Clients may publish before the service made the topic.
         "auto.create.topics.enable": "true",
         "num.partitions": 1,
-        "default.replication.factor": one,
-        "min.insync.replicas": one,
-        "offsets.topic.replication.factor": one,
         "offsets.topic.num.partitions": 4,
-        "transaction.state.log.replication.factor": one,
-        "transaction.state.log.min.isr": one,
         "transaction.state.log.num.partitions": 4,
-        "share.coordinator.state.topic.replication.factor": one,
-        "share.coordinator.state.topic.min.isr": one,
-        "share.coordinator.state.topic.num.partitions": one,
+        "share.coordinator.state.topic.num.partitions": 1,
+        **dict.fromkeys(_COPIES, 1),
+        # After a kill, the new broker may register only when the session of the old one is over (by default 9 s).
+        "broker.session.timeout.ms": 4000,
+        "broker.heartbeat.interval.ms": 1000,
         "group.initial.rebalance.delay.ms": 0,
-        "log.cleaner.enable": "true",
         "log.cleaner.dedupe.buffer.size": 32 * 1024 * 1024,  # the default of 128 MB is a quarter of the heap
         "num.network.threads": 2,
         "num.io.threads": 4,
     }
-
-
-def _properties(settings: Mapping[str, str | int]) -> str:
-    return "".join(f"{key}={value}\n" for key, value in settings.items())
 
 
 def _java(java: Java, jars: list[Path], heap_mb: int) -> list[str]:
@@ -249,12 +239,17 @@ def _format_if_new(directory: Path, java: Java, jars: list[Path]) -> None:
     command += ["--cluster-id", cluster, "--config", "broker.properties"]
     try:
         with (directory / "kafka.out").open("wb") as out:
-            subprocess.run(command, cwd=directory, stdin=subprocess.DEVNULL, stdout=out, stderr=out, timeout=_FORMAT_S, check=True)
+            subprocess.run(
+                command, cwd=directory, stdin=subprocess.DEVNULL, stdout=out, stderr=out, timeout=_FORMAT_S, check=True
+            )
     except (OSError, subprocess.SubprocessError) as error:
         raise CannotRun(f"cannot format Kafka's storage in {directory}: {_telling_line(directory)}") from error
 
 
 def _launch(directory: Path, java: Java, jars: list[Path], heap_mb: int) -> subprocess.Popen[bytes]:
+    if (directory / "kafka.log").exists():
+        # A new log, or an old error would be taken for the new one.
+        (directory / "kafka.log").replace(directory / "kafka.log.0")
     command = [*_java(java, jars, heap_mb), "kafka.Kafka", "broker.properties"]
     with (directory / "kafka.out").open("wb") as out:
         # A session of its own: Ctrl-C in the terminal must reach the service only, which then stops the broker last.
@@ -262,31 +257,25 @@ def _launch(directory: Path, java: Java, jars: list[Path], heap_mb: int) -> subp
 
 
 def _wait_until_ready(process: subprocess.Popen[bytes], directory: Path, port: int) -> None:
-    """Wait for an open port, then for an answer: Kafka opens the port before it can serve."""
+    """Wait for an answer: Kafka opens the port before it can serve."""
     deadline = time.monotonic() + _READY_S
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            raise CannotRun(f"Kafka did not start: {_telling_line(directory)}")
-        if _accepts(port) and _answers(port):
+            raise CannotRun(f"Kafka did not start: {_telling_line(directory)} (all of it: {directory / 'kafka.log'})")
+        if _answers(port):
             return
         time.sleep(0.1)
-    raise CannotRun(f"Kafka did not answer within {_READY_S:.0f} s; the last of {directory / 'kafka.log'}: {_telling_line(directory)}")
-
-
-def _accepts(port: int) -> bool:
-    try:
-        with socket.create_connection((HOST, port), timeout=1):
-            return True
-    except OSError:
-        return False
+    raise CannotRun(
+        f"Kafka did not answer within {_READY_S:.0f} s; the last of {directory / 'kafka.log'}: {_telling_line(directory)}"
+    )
 
 
 def _answers(port: int) -> bool:
     settings = {"bootstrap.servers": f"{HOST}:{port}", "log_level": 0, "error_cb": lambda _error: None}
-    admin = AdminClient(settings, logger=_SILENT)
     try:
-        return bool(admin.list_topics(timeout=2).brokers)
-    except KafkaException:
+        socket.create_connection((HOST, port), timeout=1).close()
+        return bool(AdminClient(settings, logger=_SILENT).list_topics(timeout=2).brokers)
+    except (OSError, KafkaException):
         return False
 
 
@@ -302,9 +291,27 @@ def _end(process: subprocess.Popen[bytes], timeout_s: float) -> None:
 
 
 def _telling_line(directory: Path) -> str:
-    """The line that says why Kafka ended: its last error, else the last line of anything."""
-    lines: list[str] = []
-    for name in ("kafka.log", "kafka.out"):
-        with contextlib.suppress(FileNotFoundError):
-            lines += (directory / name).read_text(errors="replace").splitlines()
-    return lines[-1]
+    """Why Kafka ended, in one line: its last error, else what Java printed, else the last thing it logged."""
+    log, out = (_lines_of(directory / name) for name in ("kafka.log", "kafka.out"))
+    starts = [index for index, line in enumerate(log) if _LOGGED_ERROR.match(line)]
+    if starts:
+        return _cause_of(log[starts[-1] :])
+    return next(iter([*out[-1:], *log[-1:]]), "it said nothing")
+
+
+def _lines_of(path: Path) -> list[str]:
+    try:
+        return [line for line in path.read_text(errors="replace").splitlines() if line.strip()]
+    except FileNotFoundError:
+        return []
+
+
+def _cause_of(lines: list[str]) -> str:
+    """The innermost cause of an error with its stack trace, unless the one around it says the same and more."""
+    thrown = [match.group(1) for line in lines if (match := _THROWN.match(line))]
+    if not thrown:
+        return _LOGGED_ERROR.sub("", lines[0])
+    cause = thrown.pop()
+    while thrown and cause.rstrip(".") in thrown[-1]:
+        cause = thrown.pop()
+    return cause

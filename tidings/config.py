@@ -16,10 +16,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+from tidings import properties
 from tidings.errors import BadConfig
+from tidings.properties import redacted as redacted
 
 _YEAR_MS = 366 * 24 * 3600 * 1000
-_HOST_AND_PORT = r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}"
+_SERVER = r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}"
+_SERVERS = f"({_SERVER}(,{_SERVER})*)?"
+_MASTER = r"local(\[(\*|[1-9][0-9]*)(,[1-9][0-9]*)?\])?|spark://\S+|k8s://\S+|yarn"
+_LEVELS = "debug|info|warning|error"
 
 
 def _whole(default: int, least: int, most: int, meaning: str) -> int:
@@ -47,38 +52,25 @@ class Kafka:
     """Which Kafka, and the Kafka topics the service creates in it."""
 
     bootstrap_servers: str = _text(
-        "",
-        f"({_HOST_AND_PORT}(,{_HOST_AND_PORT})*)?",
-        "`host:port`, several with commas, or empty",
-        "The Kafka cluster; empty starts an embedded broker.",
+        "", _SERVERS, "`host:port`, more with commas; or empty", "The Kafka cluster; empty starts an embedded broker."
     )
     port: int = _whole(0, 0, 65535, "Port of the embedded broker; 0 takes a free one.")
     heap_mb: int = _whole(512, 128, 65536, "Java heap of the embedded broker.")
     partitions: int = _whole(2, 1, 1024, "Partitions of each publish topic the service creates.")
     replication: int = _whole(1, 1, 16, "Replicas of each Kafka topic the service creates.")
-    properties_file: str = _text(
-        "",
-        ".*",
-        "a path, or empty",
-        "Kafka client properties (`security.protocol`, `sasl.*`, `ssl.*`) for all clients and Spark.",
-    )
+    properties_file: str = _text("", ".*", "a path, or empty", "Kafka client properties: see [Security](#security).")
 
 
 @dataclass(frozen=True)
 class Spark:
     """Where and how the query runs."""
 
-    master: str = _text(
-        "local[2]",
-        r"local(\[(\*|[1-9][0-9]*)(,[1-9][0-9]*)?\])?|spark://\S+|k8s://\S+|yarn",
-        "`local[N]`, `local[*]`, `spark://host:port`, `k8s://…` or `yarn`",
-        "The Spark master.",
-    )
+    master: str = _text("local[2]", _MASTER, "`local[N]`, `spark://host:port`, `k8s://…`, `yarn`", "The Spark master.")
     buckets: int = _whole(8, 1, 4096, "Groups that events are hashed into. Fixed for the life of a directory.")
     shuffle_partitions: int = _whole(2, 1, 4096, "Tasks that share the buckets. Fixed for the life of a directory.")
     trigger_ms: int = _whole(0, 0, 3_600_000, "Time between batches; 0 starts one when the last is done.")
     max_offsets_per_trigger: int = _whole(0, 0, 2**53, "The most records in a batch; 0 is no limit.")
-    driver_memory: str = _text("1g", "[1-9][0-9]*[kmgt]", "a number and `k`, `m`, `g` or `t`", "Java heap of the Spark driver.")
+    driver_memory: str = _text("1g", "[1-9][0-9]*[kmgt]", "a number with `k`, `m`, `g` or `t`", "Heap of the driver.")
     ui: bool = _switch(False, "Whether Spark's own web page runs.")
 
 
@@ -86,30 +78,25 @@ class Spark:
 class Defaults:
     """For topics that do not say."""
 
-    window_ms: int = _whole(60_000, 1, _YEAR_MS, "W: how long after its first message a key still names the same event.")
-    hold_ms: int = _whole(0, 0, _YEAR_MS, "T_m: how long news may wait to be told together with more. At most `remember_ms`.")
+    window_ms: int = _whole(60_000, 1, _YEAR_MS, "W: how long after its first message a key names the same event.")
+    hold_ms: int = _whole(0, 0, _YEAR_MS, "T_m: how long news waits to be told with more. At most `remember_ms`.")
     remember_ms: int = _whole(
-        0,
-        0,
-        _YEAR_MS,
-        "T_r: how long after its last news an event is remembered; 0 is as long as the window. At most `window_ms`.",
+        0, 0, _YEAR_MS, "T_r: how long after its last news an event is remembered; 0: the window. At most `window_ms`."
     )
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a stranger can make the service keep."""
+    """What strangers can make the service keep."""
 
-    message_bytes: int = _whole(
-        1024 * 1024, 1, 16 * 1024 * 1024, "The largest message that is read; larger ones are dead-lettered."
-    )
+    message_bytes: int = _whole(1024**2, 1, 16 * 1024**2, "Size of a message; larger ones are dead-lettered.")
     fields: int = _whole(256, 1, 65536, "Fields in a message.")
     key_bytes: int = _whole(1024, 1, 65536, "Length of a topic or key, as UTF-8.")
     event_fields: int = _whole(512, 1, 65536, "Fields in an event, over all its messages.")
     union_items: int = _whole(64, 1, 65536, "Items in a `union` field.")
     conflicts: int = _whole(8, 0, 1024, "Other values kept for a field that reports disagree on.")
-    sources: int = _whole(1024, 0, 1_000_000, "Sources counted for an event.")
-    open_events: int = _whole(1_000_000, 1, 2**31 - 1, "Open events in the whole service.")
+    sources: int = _whole(1024, 0, 1_000_000, "Sources told apart in an event.")
+    open_events: int = _whole(1_000_000, 1, 2**31 - 1, "Events kept open at once; beyond it the oldest close early.")
     ahead_ms: int = _whole(300_000, 0, _YEAR_MS, "How far `published_ms` may lie after the append time.")
 
 
@@ -119,13 +106,8 @@ class Service:
 
     dir: str = _text(".tidings", ".+", "a path", "Where everything the service writes is kept.")
     tick_ms: int = _whole(1000, 10, 60_000, "Time between ticks; silence closes windows with this precision.")
-    metrics_port: int = _whole(9464, 0, 65535, "Loopback port of `/metrics`, `/livez` and `/readyz`; 0 takes a free one.")
-    log_level: str = _text(
-        "info",
-        "debug|info|warning|error",
-        "`debug`, `info`, `warning` or `error`",
-        "The least severe line that is logged.",
-    )
+    metrics_port: int = _whole(9464, 0, 65535, "Loopback port of `/metrics`, `/livez`, `/readyz`; 0 takes a free one.")
+    log_level: str = _text("info", _LEVELS, "`debug`, `info`, `warning` or `error`", "The least severe line logged.")
 
 
 @dataclass(frozen=True)
@@ -145,7 +127,7 @@ class Setting:
 
     section: str
     key: str
-    default: int | str | bool
+    default: Any
     meaning: str
     allowed: str
     accepts: Callable[[Any], bool]
@@ -159,16 +141,17 @@ class Setting:
         return f"TIDINGS_{self.section}_{self.key}".upper()
 
     def check(self, value: object, where: str) -> object:
-        """``value``, if the setting may have it. The type must fit exactly: to Python, but to nobody else, ``true`` is a number."""
+        """``value``, if the setting may have it."""
+        # The type must fit exactly: to Python, but to nobody else, `true` is a number.
         if type(value) is not type(self.default) or not self.accepts(value):
             raise BadConfig(self.name, value, f"it must be {self.allowed.replace('`', '')}", where)
         return value
 
     def read(self, given: object, where: str) -> object:
         """As ``check``, for values that may come as text."""
-        text = str(given) if isinstance(given, str | Path) else None
-        if text is None or isinstance(self.default, str):
-            return self.check(given if text is None else text, where)
+        if not isinstance(given, str | Path) or isinstance(self.default, str):
+            return self.check(str(given) if isinstance(given, Path) else given, where)
+        text = str(given)
         if isinstance(self.default, bool):
             return self.check({"true": True, "false": False}.get(text.lower(), text), where)
         return self.check(int(text) if re.fullmatch("[+-]?[0-9]{1,20}", text) else text, where)
@@ -176,46 +159,51 @@ class Setting:
 
 def _declared() -> Iterator[Setting]:
     for section in fields(Config):
-        for key in fields(section.default):
+        of_section: Any = section.default
+        for key in fields(of_section):
             yield Setting(section.name, key.name, key.default, **key.metadata)
 
 
 SETTINGS: Mapping[str, Setting] = MappingProxyType({setting.name: setting for setting in _declared()})
 _SECTIONS = tuple(section.name for section in fields(Config))
 
-_COMMAND_LINE = "command line"
-_HIDDEN = "(hidden)"
-_SECRET = re.compile(r"password|secret|jaas|token|credential|private|keystore\.key|key\.pem", re.IGNORECASE)
-# Kubernetes puts the address of every service into the environment; one named `tidings` or `tidings-kafka` looks like ours.
+# Kubernetes puts the address of every service into the environment; one that is named `tidings` looks like ours.
 _OF_KUBERNETES = re.compile(r"_SERVICE_(HOST|PORT)(_\w+)?|_PORT_[0-9]+_(TCP|UDP)\w*")
 
+_NOTHING: Mapping[str, object] = MappingProxyType({})
 _Said: TypeAlias = tuple[object, str]
 """A value, and where it was said."""
 
 
-def load(path: Path | None, environ: Mapping[str, str], overrides: Mapping[str, object] = MappingProxyType({})) -> Config:
-    """The settings of the file, overruled by the environment, overruled by ``overrides`` (``section.key``; None is not given).
+def load(path: Path | None, environ: Mapping[str, str], overrides: Mapping[str, object] = _NOTHING) -> Config:
+    """The settings of the file; what the environment says wins over them, and ``overrides`` over both.
 
-    What is overruled is checked all the same: a wrong file stays wrong when the command line hides it. Raises ``BadConfig``.
+    ``overrides`` are those of the command line, by ``section.key``; None is one not given. What is overruled is checked
+    all the same: a wrong file stays wrong when the command line hides it. Raises ``BadConfig``.
     """
     said = _from_file(path) if path is not None else {}
     said |= _from_environment(environ)
-    said |= {
-        name: (_find(name, value, _COMMAND_LINE).read(value, _COMMAND_LINE), _COMMAND_LINE)
-        for name, value in overrides.items()
-        if value is not None
-    }
+    said |= _from_command_line(overrides)
     _check_times(said)
     sections: dict[str, dict[str, Any]] = {section: {} for section in _SECTIONS}
     for name, (value, _) in said.items():
         section, key = name.split(".")
         sections[section][key] = value
-    return Config(**{section.name: type(section.default)(**sections[section.name]) for section in fields(Config)})
+    classes: dict[str, Any] = {section.name: type(section.default) for section in fields(Config)}
+    return Config(**{section: classes[section](**values) for section, values in sections.items()})
 
 
 def _from_file(path: Path) -> dict[str, _Said]:
-    where, said = str(path), {}
-    for section, table in _tables(path).items():
+    where = str(path)
+    said: dict[str, _Said] = {}
+    text = _content(path, "--config")
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        at = re.search(r"at line (\d+)", str(error))
+        number = int(at[1]) if at else text.count("\n") + 1  # it says "at end of document" there
+        raise BadConfig(f"line {number}", text.split("\n")[number - 1], f"it must be TOML: {error}", where) from error
+    for section, table in tables.items():
         if section not in _SECTIONS:
             raise _unknown(section, table, where)
         if not isinstance(table, dict):
@@ -226,23 +214,15 @@ def _from_file(path: Path) -> dict[str, _Said]:
     return said
 
 
-def _tables(path: Path) -> dict[str, object]:
-    try:
-        return tomllib.loads(_content(path, "--config"))
-    except tomllib.TOMLDecodeError as error:
-        raise BadConfig("the text", path.name, f"it must be TOML: {error}", str(path)) from error
-
-
 def _content(path: Path, named_by: str) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise BadConfig(
-            f"byte {error.start}", error.object[error.start : error.end], "the file must be UTF-8", str(path)
-        ) from error
-    except (OSError, ValueError) as error:
+        wrong = error.object[error.start : error.end]
+        raise BadConfig(f"byte {error.start}", wrong, "the file must be UTF-8", str(path)) from error
+    except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
         reason = getattr(error, "strerror", None) or str(error)
-        raise BadConfig(named_by, str(path), f"it must name a file that can be read: {reason}", str(path)) from error
+        raise BadConfig(named_by, str(path), f"it must be a file that can be read: {reason}", str(path)) from error
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, _Said]:
@@ -259,48 +239,55 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, _Said]:
     return said
 
 
+def _from_command_line(overrides: Mapping[str, object]) -> dict[str, _Said]:
+    where = "command line"
+    given = {name: value for name, value in overrides.items() if value is not None}
+    return {name: (_find(name, value, where).read(value, where), where) for name, value in given.items()}
+
+
 def _find(name: str, value: object, where: str) -> Setting:
-    setting = SETTINGS.get(name)
-    if setting is None:
+    if name not in SETTINGS:
         raise _unknown(name, value, where)
-    return setting
+    return SETTINGS[name]
 
 
 def _unknown(name: str, value: object, where: str) -> BadConfig:
     """The error for a name that is no setting, with the one that was probably meant."""
-    key = name.rpartition(".")[2]
+    section, _, key = name.rpartition(".")
+    options = [known.key for known in SETTINGS.values() if known.section == section] or list(_SECTIONS)
     # A right key in a wrong section is more likely than a misspelt one.
-    near = [known for known in SETTINGS if known.endswith(f".{key}")] or difflib.get_close_matches(
-        name, [*SETTINGS, *_SECTIONS], n=1
-    )
-    meant = f"did you mean {near[0]}?" if near else f"the sections are {', '.join(_SECTIONS)}"
-    return BadConfig(name, _HIDDEN if _SECRET.search(name) else value, f"there is no such setting; {meant}", where)
+    near = [known.name for known in SETTINGS.values() if known.key == key]
+    near += [f"{section}.{option}".lstrip(".") for option in difflib.get_close_matches(key, options, n=1)]
+    meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(options)}"
+    shown = properties.HIDDEN if properties.is_secret(name) else list(value) if isinstance(value, dict) else value
+    return BadConfig(name, shown, f"there is no such setting; {meant}", where)
 
 
 def _check_times(said: Mapping[str, _Said]) -> None:
-    """T_m <= T_r <= W, as in Agele: news that is held must still be remembered, and nothing is remembered beyond its event."""
+    """T_m <= T_r <= W, as in Agele: what is held is still remembered, and nothing is remembered beyond its event."""
 
-    def ms(key: str) -> Any:
-        name = f"defaults.{key}"
+    def ms(name: str) -> Any:
         return said[name][0] if name in said else SETTINGS[name].default
 
-    remembers = "remember_ms" if ms("remember_ms") else "window_ms"
-    for low, high in (("remember_ms", "window_ms"), ("hold_ms", remembers)):
+    window, hold, remember = "defaults.window_ms", "defaults.hold_ms", "defaults.remember_ms"
+    for low, high in ((remember, window), (hold, remember if ms(remember) else window)):
         if ms(low) > ms(high):
-            # The defaults keep the order, and 0 is below everything: so the lower one was said by somebody.
-            raise BadConfig(
-                f"defaults.{low}",
-                ms(low),
-                f"it must be at most defaults.{high}, which is {ms(high)}",
-                said[f"defaults.{low}"][1],
-            )
+            # The defaults keep the order with 0 as the lower ones, so whatever is too high was said by somebody.
+            raise BadConfig(low, ms(low), f"it must be at most {high}, which is {ms(high)}", said[low][1])
 
 
 def render_table() -> str:
     """All settings as a Markdown table, for ``docs/configuration.md``."""
     rows = ["| setting | default | environment variable | meaning | allowed |", "|---|---|---|---|---|"]
-    for setting in SETTINGS.values():
-        # JSON writes these three types as TOML does.
-        default = json.dumps(setting.default)
-        rows.append(f"| `{setting.name}` | `{default}` | `{setting.variable}` | {setting.meaning} | {setting.allowed} |")
+    for each in SETTINGS.values():
+        default = json.dumps(each.default)  # JSON writes these types as TOML does
+        rows.append(f"| `{each.name}` | `{default}` | `{each.variable}` | {each.meaning} | {each.allowed} |")
     return "\n".join(rows) + "\n"
+
+
+def client_properties(config: Config) -> dict[str, str]:
+    """What ``kafka.properties_file`` says, in the words of Kafka's Java clients; empty without a file."""
+    if not config.kafka.properties_file:
+        return {}
+    path = Path(config.kafka.properties_file).expanduser()
+    return properties.parse(_content(path, "kafka.properties_file"), str(path))

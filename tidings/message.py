@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, field
 
 from tidings.values import Value, digest, plain
-
-_NO_FIELDS: Mapping[str, Value] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +14,7 @@ class Message:
 
     topic: str
     key: str
-    fields: Mapping[str, Value] = _NO_FIELDS
+    fields: Mapping[str, Value] = field(default_factory=dict)
     source: str | None = None
     id: str | None = None
     published_ms: int | None = None

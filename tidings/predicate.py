@@ -129,14 +129,11 @@ def parse(text: str) -> Predicate:
 @cache
 def _grammar() -> Lark:
     # Imported here, not above: much imports this module, little parses a predicate.
-    from importlib.resources import files
-
     from lark import Lark
 
-    grammar = files("tidings").joinpath("where.lark").read_text(encoding="utf-8")
     # The basic lexer keeps keywords reserved: the contextual one would read `in = 3` as a field. ASCII, because a
     # case-insensitive `in` would else match the Turkish dotless i.
-    return Lark(grammar, parser="lalr", lexer="basic", g_regex_flags=re.ASCII)
+    return Lark.open("where.lark", rel_to=__file__, parser="lalr", lexer="basic", g_regex_flags=re.ASCII)
 
 
 def _build(text: str, tree: Tree[Token], depth: int) -> Predicate:
@@ -184,17 +181,17 @@ def _literal(text: str, token: Token) -> Scalar:
     return number
 
 
-# What could have stood at an error, told by one token that fits there: the first found names the place.
+# What belongs where an error stands: named by the first of these tokens that would have fitted.
 _PLACES = {
     "_EXISTS": "a comparison",
     "NAME": "a field",
     "OP": "an operator",
     "NUMBER": "a literal (strings have single quotes)",
     "STRING": "a string in single quotes",
-    "_AND": "'and' or 'or'",
     "_IN": "'in'",
     "LPAR": "'('",
-    "COMMA": "','",
+    "COMMA": "',' or ')'",
+    "_AND": "'and' or 'or'",
     "RPAR": "')'",
 }
 
@@ -204,11 +201,11 @@ def _misplaced(text: str, position: int, found: str) -> BadPredicate:
     parser = _grammar().parse_interactive(text[:position])
     parser.exhaust_lexer()
     fitting: set[str] = parser.accepts()  # type: ignore[no-untyped-call]
-    expected = dict.fromkeys([next(place for token, place in _PLACES.items() if token in fitting)])
-    if "RPAR" in fitting:
-        expected[_PLACES["RPAR"]] = None
+    expected = next(place for token, place in _PLACES.items() if token in fitting)
+    if {"_AND", "RPAR"} <= fitting:
+        expected += " or ')'"
     shown = repr(found[:20]) if found else "the end of the text"
-    return BadPredicate(text, position, f"expected {' or '.join(expected)}, found {shown}")
+    return BadPredicate(text, position, f"expected {expected}, found {shown}")
 
 
 def _unreadable(text: str, position: int) -> BadPredicate:

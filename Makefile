@@ -1,0 +1,63 @@
+# Everything a contributor or a first-time user runs. `make` alone lists the targets.
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help venv demo test test-pure lint format docs clean java
+
+PYTHON ?= python3
+# More for pytest or the demo: make test ARGS="-k books -x"
+ARGS ?=
+
+# Paths are relative, so that a folder with a space in its name does no harm.
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+venv: $(INSTALLED) ## Create .venv and install the package with its tools
+
+$(INSTALLED): pyproject.toml
+	@command -v "$(PYTHON)" >/dev/null || { \
+		echo "Tidings needs Python 3.11 or newer, and there is no $(PYTHON): install one, or name yours with PYTHON=..." >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Tidings needs Python 3.11 or newer; $(PYTHON) is $$("$(PYTHON)" -V 2>&1): name another with PYTHON=..." >&2; exit 1; }
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "$(PYTHON) cannot create virtual environments: install its venv package (Debian, Ubuntu: apt-get install python3-venv)" >&2; exit 1; }
+	"$(PYTHON)" -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+# Asked before the long installation, not after it. The service checks once more, with more advice.
+java:
+	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
+	version=$$("$$java" -version 2>&1 | sed -n 's/.*version "\(1\.\)\{0,1\}\([0-9]*\).*/\2/p' | head -n 1); \
+	if [ "$${version:-0}" -lt 17 ]; then \
+		echo "Tidings needs Java 17 or newer; $$java is $${version:+Java }$${version:-not there}: install one (Debian, Ubuntu: apt-get install openjdk-17-jre-headless), or set JAVA_HOME" >&2; \
+		exit 1; \
+	fi
+
+demo: java venv ## Start Kafka and Spark, publish a workload, and show what was told
+	$(BIN)/tidings demo $(ARGS)
+
+test: java venv ## Run all tests
+	$(BIN)/pytest $(ARGS)
+
+test-pure: venv ## Run the tests that need no Java: under a minute
+	$(BIN)/pytest -m "not live" $(ARGS)
+
+lint: venv ## Check style, types and which room imports which
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: venv ## Put the code into its form
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+docs: venv ## Write the table of settings in docs/configuration.md anew
+	WRITE_DOCS=1 $(BIN)/pytest -q tests/tidings/test_config.py -k documented
+
+clean: ## Remove .venv, builds and caches; .tidings, where the service keeps its data, stays
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

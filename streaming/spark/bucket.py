@@ -1,0 +1,154 @@
+"""The function handed to `applyInPandasWithState`: converts, calls `step`, converts back. Nothing else.
+
+Workers find the control data of a version in a file of its own, which never changes once it is there.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from streaming.broker import blob
+from streaming.broker.books import Books
+from streaming.broker.state import BucketState, Rules
+from streaming.broker.step import step
+from streaming.broker.values import Arrived, Input, Marked, Origin, Outcome, Output, PutAside, Refused, Tell, Ticked
+from streaming.spark.routing import MARK, TICK
+from tidings.codec import MessageLimits, decode_message, encode_notification
+from tidings.control import Snapshot
+from tidings.errors import BadMessage, BadState, Unreadable
+from tidings.topic import Timing
+from topology import overlay
+
+STATE_SCHEMA = "blob binary"
+OUTPUT_SCHEMA = "topic string, key binary, value binary, headers array<struct<key: string, value: binary>>"
+OUTPUT_COLUMNS = ["topic", "key", "value", "headers"]
+
+
+@dataclass(frozen=True)
+class BucketSettings:
+    """All a worker needs to know; it travels to the workers with the function."""
+
+    control_dir: str
+    rules: Rules = field(default_factory=Rules)
+    limits: MessageLimits = field(default_factory=MessageLimits)
+    timing: Timing = field(default_factory=Timing)
+
+
+def snapshot_path(control_dir: Path, version: int) -> Path:
+    """The file that holds the control data of a version."""
+    return control_dir / f"{version:012d}.json"
+
+
+def bucket_function(settings: BucketSettings) -> Callable[[Any, Iterable[pd.DataFrame], Any], Iterator[pd.DataFrame]]:
+    """The stateful function of one bucket."""
+
+    def run(key: tuple[int], frames: Iterable[pd.DataFrame], group_state: Any) -> Iterator[pd.DataFrame]:
+        state = blob.decode(bytes(group_state.get[0])) if group_state.exists else BucketState()
+        rows = [row for frame in frames for row in frame.itertuples(index=False)]
+        inputs = [happened for row in in_log_order(rows) for happened in to_inputs(row, settings.limits)]
+        before = {broker: books.to_dict() for broker, books in state.books.items()}
+        version = state.version
+        state, outputs = step(state, inputs, lambda version: load_control(settings, version), settings.rules)
+        # A quiet tick is not worth a write: an older clock only waits for the next one.
+        changed = outputs or state.version != version or any(not isinstance(i, Marked | Ticked) for i in inputs)
+        if changed or not group_state.exists:
+            group_state.update((blob.encode(state),))
+        records = [*to_records(outputs, rows), *books_records(int(key[0]), before, state.books)]
+        if records:
+            yield pd.DataFrame(records, columns=OUTPUT_COLUMNS)
+
+    return run
+
+
+def in_log_order(rows: Iterable[Any]) -> Iterator[Any]:
+    """Rows by append time across partitions, and by offset within each: that order never changes, however rows came."""
+    partitions: dict[tuple[str, int], list[Any]] = {}
+    for row in rows:
+        partitions.setdefault((row.kafka_topic, row.partition), []).append(row)
+    return (row for *_, row in heapq.merge(*(_by_offset(at, part) for at, part in partitions.items())))
+
+
+def _by_offset(at: tuple[str, int], rows: list[Any]) -> Iterator[tuple[int, tuple[str, int], int, Any]]:
+    time_ms = 0
+    for row in sorted(rows, key=lambda row: row.offset):
+        # A broker's clock may step back a little; the order within the partition stands.
+        time_ms = max(time_ms, row.append_ms)
+        yield time_ms, at, row.offset, row
+
+
+def to_inputs(row: Any, limits: MessageLimits) -> list[Input]:
+    """What a row says has happened."""
+    append_ms = int(row.append_ms)
+    partition = overlay.partition_name(row.kafka_topic, row.partition)
+    if row.kind == TICK:
+        tick = json.loads(row.value)
+        return [Ticked(append_ms, tick["version"], tuple(tick["partitions"])), Marked(partition, append_ms)]
+    if row.kind == MARK:
+        return [Marked(partition, append_ms)]
+    origin = Origin(row.kafka_topic, int(row.partition), int(row.offset), append_ms)
+    broker = overlay.broker_of(row.kafka_topic)
+    try:
+        message = decode_message(None if row.value is None else bytes(row.value), limits)
+        if (message.topic, message.key) != (row.topic, row.key):
+            raise BadMessage(Unreadable.ROUTING_DIFFERS, "topic and key were read differently when it was routed")
+    except BadMessage as error:
+        return [Refused(origin, broker, error.reason, error.detail)]
+    return [Arrived(origin, broker, message)]
+
+
+def to_records(outputs: Iterable[Output], rows: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+    """Kafka records for what is to be done; records put aside carry the bytes as they came."""
+    origins = {(row.kafka_topic, row.partition, row.offset): row for row in rows}
+    for output in outputs:
+        match output:
+            case Tell():
+                told = output.notification
+                value = encode_notification(told, output.encoding)
+                yield output.kafka_topic, overlay.record_key(told.topic, told.key), value, []
+            case PutAside():
+                origin = output.origin
+                row = origins[origin.kafka_topic, origin.partition, origin.offset]
+                topic = overlay.LATE if output.outcome is Outcome.LATE else overlay.DEAD_LETTER
+                yield topic, row.record_key, row.value, list(aside_headers(output))
+            case _:
+                pass
+
+
+def aside_headers(aside: PutAside) -> Iterator[tuple[str, bytes]]:
+    """Why a record was put aside, where it came from and when."""
+    origin = aside.origin
+    yield "reason", str(aside.reason).encode()
+    yield "detail", aside.detail.encode(errors="replace")
+    yield "origin", origin.kafka_topic.encode()
+    yield "partition", str(origin.partition).encode()
+    yield "offset", str(origin.offset).encode()
+    yield "time", str(origin.append_ms).encode()
+
+
+def books_records(bucket: int, before: dict[str, Any], books: dict[str, Books]) -> Iterator[tuple[Any, ...]]:
+    """The bucket's totals for every broker where they changed: the latest record of a key is the truth."""
+    for broker, current in sorted(books.items()):
+        totals = current.to_dict()
+        if totals != before.get(broker):
+            value = json.dumps({"broker": broker, "bucket": bucket, **totals}, separators=(",", ":"))
+            yield overlay.BOOKS, f"{broker}/{bucket}".encode(), value.encode(), []
+
+
+@lru_cache(maxsize=8)
+def load_control(settings: BucketSettings, version: int) -> Snapshot:
+    """The control data of a version. Version 0 is the empty control data from before the first tick."""
+    if version == 0:
+        return Snapshot(timing=settings.timing)
+    path = snapshot_path(Path(settings.control_dir), version)
+    try:
+        return Snapshot.from_json(path.read_text(encoding="utf-8"), settings.timing)
+    except FileNotFoundError:
+        raise BadState(f"the control data of version {version} is missing: {path.name} must be in the control folder") from None

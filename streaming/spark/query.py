@@ -1,0 +1,58 @@
+"""The streaming query: Kafka in, buckets, Kafka out. One query serves every broker the process hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.state import GroupStateTimeout
+
+from streaming.spark.bucket import OUTPUT_SCHEMA, STATE_SCHEMA, BucketSettings, bucket_function
+from streaming.spark.routing import routed
+from topology import overlay
+
+
+@dataclass(frozen=True)
+class QuerySettings:
+    """``service`` names whose ticks count; ``secret`` decides which bucket a key is in. Both are fixed for a checkpoint."""
+
+    bootstrap_servers: str
+    checkpoint: Path
+    service: str
+    secret: str
+    buckets: int
+    bucket: BucketSettings
+    trigger_ms: int = 0
+    max_offsets_per_trigger: int = 0
+    kafka_properties: Mapping[str, str] = field(default_factory=dict)
+
+
+def start_query(spark: SparkSession, settings: QuerySettings) -> StreamingQuery:
+    """Start the query; it goes on where its checkpoint ends."""
+    kafka = {f"kafka.{name}": value for name, value in settings.kafka_properties.items()}
+    kafka["kafka.bootstrap.servers"] = settings.bootstrap_servers
+    source = spark.readStream.format("kafka").options(**kafka)
+    source = source.option("subscribePattern", overlay.input_pattern()).option("startingOffsets", "earliest")
+    if settings.max_offsets_per_trigger:
+        source = source.option("maxOffsetsPerTrigger", settings.max_offsets_per_trigger)
+    # Spark's watermark follows append time and shows in its progress; windows close by the lowest mark (see bucket state).
+    records = source.load().withWatermark("timestamp", "0 seconds")
+    rows = routed(
+        records,
+        service=settings.service,
+        secret=settings.secret,
+        buckets=settings.buckets,
+        message_bytes=settings.bucket.limits.message_bytes,
+    )
+    # NoTimeout: with a timeout Spark would drop late rows without a word.
+    outputs = rows.groupBy("bucket").applyInPandasWithState(
+        bucket_function(settings.bucket), OUTPUT_SCHEMA, STATE_SCHEMA, "append", GroupStateTimeout.NoTimeout
+    )
+    sink = outputs.writeStream.format("kafka").options(**kafka)
+    # Dead letters are as large as what was sent.
+    sink = sink.option("kafka.max.request.size", str(16 * 1024 * 1024))
+    sink = sink.option("checkpointLocation", str(settings.checkpoint)).outputMode("append").queryName("tidings")
+    return sink.trigger(processingTime=f"{settings.trigger_ms} milliseconds").start()

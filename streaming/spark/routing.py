@@ -1,0 +1,65 @@
+"""From Kafka records to buckets, in the JVM: which bucket gets which record.
+
+Only topic and key are read here, to hash them; the bucket function reads the message itself and checks that it found the same
+two. What cannot be read is spread over the buckets by its offset, so that rubbish loads none of them.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.avro.functions import from_avro
+
+from tidings import avro
+from topology import overlay
+
+MESSAGE, MARK, TICK = "message", "mark", "tick"
+
+MARK_VALUE = b"\x00tidings mark"
+"""Written into every input partition by the ticker. A publisher who forges one only says what time Kafka already knows."""
+
+
+def routed(records: DataFrame, *, service: str, secret: str, buckets: int, message_bytes: int) -> DataFrame:
+    """Kafka records with the bucket they belong to; ticks and marks go to every bucket."""
+    is_clock = F.col("topic") == overlay.CLOCK
+    kind = F.when(is_clock, TICK).when(F.col("value") == F.lit(MARK_VALUE), MARK).otherwise(MESSAGE)
+    read = _topic_and_key(F.col("value"), message_bytes)
+    named = records.select(
+        kind.alias("kind"),
+        F.col("topic").alias("kafka_topic"),
+        "partition",
+        "offset",
+        F.unix_millis("timestamp").alias("append_ms"),
+        F.col("key").alias("record_key"),
+        "value",
+        F.when(kind == MESSAGE, read).alias("read"),
+    ).where(~is_clock | (F.get_json_object(F.col("value").cast("string"), "$.service") == service))
+    # With a secret in front nobody outside can aim many keys at one bucket.
+    readable = F.xxhash64(F.lit(secret), "kafka_topic", "read.topic", "read.key")
+    unreadable = F.xxhash64(F.lit(secret), "offset")
+    bucket = F.pmod(F.when(F.col("read.key").isNull(), unreadable).otherwise(readable), F.lit(buckets)).cast("int")
+    every_bucket = F.sequence(F.lit(0), F.lit(buckets - 1))
+    target = F.when(F.col("kind") == MESSAGE, F.array(bucket)).otherwise(every_bucket)
+    return named.select(
+        F.explode(target).alias("bucket"),
+        "kind",
+        "kafka_topic",
+        "partition",
+        "offset",
+        "append_ms",
+        "record_key",
+        "value",
+        F.col("read.topic").alias("topic"),
+        F.col("read.key").alias("key"),
+    )
+
+
+def _topic_and_key(value: Column, message_bytes: int) -> Column:
+    """A struct of topic and key; null where they cannot be read."""
+    schema = avro.schema("message")
+    json = F.from_json(value.cast("string"), "topic string, key string")
+    body = F.expr(f"substring(value, {avro.HEADER_BYTES + 1})")
+    datum = from_avro(body, schema.text, {"mode": "PERMISSIVE"})
+    from_datum = F.struct(datum["topic"].alias("topic"), datum["key"].alias("key"))
+    fits = F.length(value) <= message_bytes
+    return F.when(fits & value.startswith(F.lit(b"{")), json).when(fits & value.startswith(F.lit(schema.header)), from_datum)
