@@ -16,6 +16,7 @@ import os
 import re
 import secrets
 import shutil
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -193,7 +194,7 @@ def _living(recorded: Process) -> psutil.Process | None:
     try:
         process = psutil.Process(recorded.pid)
         same = abs(process.create_time() - recorded.created_s) < _SAME_START_S
-        return process if same and process.status() != psutil.STATUS_ZOMBIE else None
+        return process if same and _runs(process) else None
     except psutil.Error:
         return None
 
@@ -206,8 +207,24 @@ def _end_with_children(process: psutil.Process) -> None:
     for member in family:
         with contextlib.suppress(psutil.Error):
             member.terminate()
-    _, stubborn = psutil.wait_procs(family, timeout=_END_S)
+    stubborn = _left_after(_END_S, family)
     for member in stubborn:
         with contextlib.suppress(psutil.Error):
             member.kill()
-    psutil.wait_procs(stubborn, timeout=_END_S)
+    _left_after(_END_S, stubborn)
+
+
+def _left_after(seconds: float, family: list[psutil.Process]) -> list[psutil.Process]:
+    """Wait for their end; return those that still run when the time is over."""
+    deadline = time.monotonic() + seconds
+    while (left := [member for member in family if _runs(member)]) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return left
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        # A zombie has ended; in a container there may be nobody who ever collects it.
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -193,7 +193,7 @@ def _sha256(path: Path) -> str:
 def _progress(what: str, jars: list[Jar]) -> Iterator[Advance]:
     """A bar on a terminal; elsewhere a line at the start and one at the end."""
     total = sum(jar.size for jar in jars)
-    title = f"fetching {len(jars)} {what} jars, {total / 1e6:.0f} MB"
+    title = f"fetching {len(jars)} {what} jars, {total / 1e6:.1f} MB"
     if not sys.stderr.isatty():
         print(f"{title} (only the first time)", file=sys.stderr, flush=True)
         yield lambda _: None

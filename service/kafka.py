@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import fcntl
 import logging
 import os
-import random
 import re
 import signal
 import socket
@@ -31,18 +31,13 @@ from confluent_kafka.admin import AdminClient
 from service.directory import LEAST_FREE_MB, replace_text, require_space
 from service.jars import kafka_jars
 from service.java import Java
+from service.ports import HOST, free_port, is_free
 from tidings.errors import CannotRun
 
-HOST = "127.0.0.1"
 LARGEST_MESSAGE_BYTES = 16 * 1024 * 1024
 _READY_S = 90.0
 _STOP_S = 20.0
-_FORMAT_S = 60.0
 _PORT_TRIES = 3
-
-# Below the ports that systems hand out for outgoing connections. Within that range, a client that keeps trying to reach a stopped
-# broker can be given the broker's own port, connect to itself, and keep the broker from coming back.
-_PORTS = range(20_000, 30_000)
 
 # Warnings are kept out of the terminal: clients that wait for a broker are expected to find none at first.
 _SILENT = logging.getLogger("tidings.kafka.silent")
@@ -105,7 +100,7 @@ class EmbeddedKafka:
         _prepare(directory, least_free_mb)
         for tries_left in reversed(range(_PORT_TRIES)):
             chosen = _choose_port(directory, port)
-            settings = _broker_settings(chosen, _free_port(other_than=chosen))
+            settings = _broker_settings(chosen, free_port(other_than=chosen))
             replace_text(directory / "broker.properties", "".join(f"{key}={value}\n" for key, value in settings.items()))
             _format_if_new(directory, java, jars)
             process = _launch(directory, java, jars, heap_mb)
@@ -147,40 +142,35 @@ def _prepare(directory: Path, least_free_mb: int) -> None:
         (directory / "tmp").mkdir(parents=True, exist_ok=True)
         replace_text(directory / "log4j2.properties", _LOGGING)
         require_space(directory, least_free_mb)
+        in_use = _is_in_use(directory / "data" / ".lock")
     except OSError as error:
         raise CannotRun(f"cannot keep Kafka's files in {directory}: {error.strerror or error}") from error
+    if in_use:
+        raise CannotRun(f"another Kafka broker still runs on {directory}; end that process first")
+
+
+def _is_in_use(lock: Path) -> bool:
+    """Whether a broker holds its lock. Kafka looks itself, but only after it has written to the metadata of the other one."""
+    if not lock.exists():
+        return False
+    with lock.open("r+b") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def _choose_port(directory: Path, asked: int) -> int:
     if asked:
-        if not _is_free(asked):
+        if not is_free(asked):
             raise CannotRun(f"port {asked} is in use; end the process that listens there, or choose another port, or 0 for any")
         return asked
     with contextlib.suppress(FileNotFoundError, ValueError):
         remembered = int((directory / "port").read_text())
-        if _is_free(remembered):
+        if is_free(remembered):
             return remembered
-    return _free_port()
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        # As Java does: connections of the former broker that linger in TIME_WAIT do not count.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-            probe.listen(1)
-        except OSError:
-            return False
-    return True
-
-
-def _free_port(other_than: int = 0) -> int:
-    # At random, so that two services that start together rarely try the same.
-    for port in random.sample(_PORTS, 200):
-        if port != other_than and _is_free(port):
-            return port
-    raise CannotRun(f"found no free port between {_PORTS.start} and {_PORTS.stop}; give a port")
+    return free_port()
 
 
 def _broker_settings(port: int, controller_port: int) -> dict[str, str | int]:
@@ -210,20 +200,16 @@ def _broker_settings(port: int, controller_port: int) -> dict[str, str | int]:
         "broker.heartbeat.interval.ms": 1000,
         "group.initial.rebalance.delay.ms": 0,
         "log.cleaner.dedupe.buffer.size": 32 * 1024 * 1024,  # the default of 128 MB is a quarter of the heap
-        "num.network.threads": 2,
-        "num.io.threads": 4,
     }
 
 
-def _java(java: Java, jars: list[Path], heap_mb: int) -> list[str]:
+def _java(directory: Path, java: Java, jars: list[Path], heap_mb: int) -> list[str]:
     return [
         str(java.path),
         f"-Xmx{heap_mb}m",
         "-XX:+ExitOnOutOfMemoryError",  # a broker without memory is worse than none: the service sees that it ended
         "-XX:+PerfDisableSharedMem",  # else a file outside the directory
-        "-Djava.io.tmpdir=tmp",
-        "-Djava.awt.headless=true",
-        "-Djava.net.preferIPv4Stack=true",
+        f"-Djava.io.tmpdir={directory / 'tmp'}",
         "-Dlog4j2.configurationFile=log4j2.properties",
         "-cp",
         os.pathsep.join(map(str, jars)),
@@ -235,13 +221,11 @@ def _format_if_new(directory: Path, java: Java, jars: list[Path]) -> None:
     if (directory / "data" / "meta.properties").exists():
         return
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    command = [*_java(java, jars, 256), "kafka.tools.StorageTool", "format", "--standalone", "--ignore-formatted"]
+    command = [*_java(directory, java, jars, 256), "kafka.tools.StorageTool", "format", "--standalone", "--ignore-formatted"]
     command += ["--cluster-id", cluster, "--config", "broker.properties"]
     try:
         with (directory / "kafka.out").open("wb") as out:
-            subprocess.run(
-                command, cwd=directory, stdin=subprocess.DEVNULL, stdout=out, stderr=out, timeout=_FORMAT_S, check=True
-            )
+            subprocess.run(command, cwd=directory, stdin=subprocess.DEVNULL, stdout=out, stderr=out, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError) as error:
         raise CannotRun(f"cannot format Kafka's storage in {directory}: {_telling_line(directory)}") from error
 
@@ -250,7 +234,7 @@ def _launch(directory: Path, java: Java, jars: list[Path], heap_mb: int) -> subp
     if (directory / "kafka.log").exists():
         # A new log, or an old error would be taken for the new one.
         (directory / "kafka.log").replace(directory / "kafka.log.0")
-    command = [*_java(java, jars, heap_mb), "kafka.Kafka", "broker.properties"]
+    command = [*_java(directory, java, jars, heap_mb), "kafka.Kafka", "broker.properties"]
     with (directory / "kafka.out").open("wb") as out:
         # A session of its own: Ctrl-C in the terminal must reach the service only, which then stops the broker last.
         return subprocess.Popen(command, cwd=directory, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
@@ -261,13 +245,11 @@ def _wait_until_ready(process: subprocess.Popen[bytes], directory: Path, port: i
     deadline = time.monotonic() + _READY_S
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            raise CannotRun(f"Kafka did not start: {_telling_line(directory)} (all of it: {directory / 'kafka.log'})")
+            raise CannotRun(f"Kafka did not start: {_telling_line(directory)} (see {directory / 'kafka.log'})")
         if _answers(port):
             return
         time.sleep(0.1)
-    raise CannotRun(
-        f"Kafka did not answer within {_READY_S:.0f} s; the last of {directory / 'kafka.log'}: {_telling_line(directory)}"
-    )
+    raise CannotRun(f"Kafka gave no answer in {_READY_S:.0f} s: {_telling_line(directory)} (see {directory / 'kafka.log'})")
 
 
 def _answers(port: int) -> bool:

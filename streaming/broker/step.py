@@ -270,6 +270,8 @@ class _Bucket:
             for event in list(state.events()):
                 self._reconsider(event, before, tick.append_ms)
             state.wake_ms = 0  # windows and cadences may have become shorter
+        for broker in self.control.brokers:
+            state.books_of(broker)  # empty books are told too: nothing received is news to a person who looks
         self.pass_time()
 
     def _reconsider(self, event: OpenEvent, before: Snapshot, now_ms: int) -> None:

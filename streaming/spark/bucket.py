@@ -5,7 +5,6 @@ Workers find the control data of a version in a file of its own, which never cha
 
 from __future__ import annotations
 
-import heapq
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -17,13 +16,13 @@ import pandas as pd
 
 from streaming.broker import blob
 from streaming.broker.books import Books
+from streaming.broker.inputs import in_log_order, to_inputs
 from streaming.broker.state import BucketState, Rules
 from streaming.broker.step import step
-from streaming.broker.values import Arrived, Input, Marked, Origin, Outcome, Output, PutAside, Refused, Tell, Ticked
-from streaming.spark.routing import MARK, TICK
-from tidings.codec import MessageLimits, decode_message, encode_notification
+from streaming.broker.values import Marked, Outcome, Output, PutAside, Tell, Ticked
+from tidings.codec import MessageLimits, encode_notification
 from tidings.control import Snapshot
-from tidings.errors import BadMessage, BadState, Unreadable
+from tidings.errors import BadState
 from tidings.topic import Timing
 from topology import overlay
 
@@ -66,42 +65,6 @@ def bucket_function(settings: BucketSettings) -> Callable[[Any, Iterable[pd.Data
             yield pd.DataFrame(records, columns=OUTPUT_COLUMNS)
 
     return run
-
-
-def in_log_order(rows: Iterable[Any]) -> Iterator[Any]:
-    """Rows by append time across partitions, and by offset within each: that order never changes, however rows came."""
-    partitions: dict[tuple[str, int], list[Any]] = {}
-    for row in rows:
-        partitions.setdefault((row.kafka_topic, row.partition), []).append(row)
-    return (row for *_, row in heapq.merge(*(_by_offset(at, part) for at, part in partitions.items())))
-
-
-def _by_offset(at: tuple[str, int], rows: list[Any]) -> Iterator[tuple[int, tuple[str, int], int, Any]]:
-    time_ms = 0
-    for row in sorted(rows, key=lambda row: row.offset):
-        # A broker's clock may step back a little; the order within the partition stands.
-        time_ms = max(time_ms, row.append_ms)
-        yield time_ms, at, row.offset, row
-
-
-def to_inputs(row: Any, limits: MessageLimits) -> list[Input]:
-    """What a row says has happened."""
-    append_ms = int(row.append_ms)
-    partition = overlay.partition_name(row.kafka_topic, row.partition)
-    if row.kind == TICK:
-        tick = json.loads(row.value)
-        return [Ticked(append_ms, tick["version"], tuple(tick["partitions"])), Marked(partition, append_ms)]
-    if row.kind == MARK:
-        return [Marked(partition, append_ms)]
-    origin = Origin(row.kafka_topic, int(row.partition), int(row.offset), append_ms)
-    broker = overlay.broker_of(row.kafka_topic)
-    try:
-        message = decode_message(None if row.value is None else bytes(row.value), limits)
-        if (message.topic, message.key) != (row.topic, row.key):
-            raise BadMessage(Unreadable.ROUTING_DIFFERS, "topic and key were read differently when it was routed")
-    except BadMessage as error:
-        return [Refused(origin, broker, error.reason, error.detail)]
-    return [Arrived(origin, broker, message)]
 
 
 def to_records(outputs: Iterable[Output], rows: Iterable[Any]) -> Iterator[tuple[Any, ...]]:

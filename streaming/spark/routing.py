@@ -10,19 +10,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
+from streaming.broker.inputs import MARK, MESSAGE, TICK
 from tidings import avro
 from topology import overlay
-
-MESSAGE, MARK, TICK = "message", "mark", "tick"
-
-MARK_VALUE = b"\x00tidings mark"
-"""Written into every input partition by the ticker. A publisher who forges one only says what time Kafka already knows."""
 
 
 def routed(records: DataFrame, *, service: str, secret: str, buckets: int, message_bytes: int) -> DataFrame:
     """Kafka records with the bucket they belong to; ticks and marks go to every bucket."""
     is_clock = F.col("topic") == overlay.CLOCK
-    kind = F.when(is_clock, TICK).when(F.col("value") == F.lit(MARK_VALUE), MARK).otherwise(MESSAGE)
+    kind = F.when(is_clock, TICK).when(F.col("value") == F.lit(overlay.MARK_VALUE), MARK).otherwise(MESSAGE)
     read = _topic_and_key(F.col("value"), message_bytes)
     named = records.select(
         kind.alias("kind"),

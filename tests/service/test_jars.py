@@ -131,7 +131,7 @@ def test_without_a_terminal_there_is_a_line_at_the_start_and_one_at_the_end(
 ) -> None:
     install(lock, tmp_path, Repository())
     install(lock, tmp_path, no_network)
-    assert capsys.readouterr().err == ("fetching 6 example jars, 0 MB (only the first time)\nfetched the example jars\n")
+    assert capsys.readouterr().err == ("fetching 6 example jars, 0.1 MB (only the first time)\nfetched the example jars\n")
 
 
 def test_on_a_terminal_there_is_a_bar(

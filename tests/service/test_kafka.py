@@ -6,6 +6,8 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +20,7 @@ from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, Mes
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 import service.kafka
+from service.directory import ServiceDirectory
 from service.java import Java
 from service.kafka import HOST, EmbeddedKafka
 from tidings.errors import CannotRun
@@ -45,9 +48,14 @@ def taken_port() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
-def produce(broker: EmbeddedKafka, topic: str, value: bytes, **options: Any) -> Message:
+def admin(broker: EmbeddedKafka) -> AdminClient:
+    return AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0}, logger=service.kafka._SILENT)
+
+
+def produce(broker: EmbeddedKafka, topic: str, value: bytes, codec: str = "none", **options: Any) -> Message:
     delivered: list[tuple[KafkaError | None, Message]] = []
-    producer = Producer(QUIET | {"bootstrap.servers": broker.bootstrap, "message.max.bytes": 20_000_000})
+    large = {"message.max.bytes": 20_000_000, "compression.codec": codec}
+    producer = Producer(QUIET | large | {"bootstrap.servers": broker.bootstrap})
     producer.produce(topic, value, on_delivery=lambda error, message: delivered.append((error, message)), **options)
     assert producer.flush(30) == 0
     [(error, message)] = delivered
@@ -92,6 +100,22 @@ def test_a_message_of_ten_megabytes_passes(kafka: EmbeddedKafka) -> None:
     assert len(message.value() or b"") == 10_000_000
 
 
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_the_broker_can_open_what_is_compressed(kafka: EmbeddedKafka, codec: str) -> None:
+    """Three of the codecs are machine code that the Java machine unpacks into the directory first."""
+    produce(kafka, f"compressed-{codec}", bytes(100_000), codec=codec)
+    [message] = consume(kafka, f"compressed-{codec}", 1)
+    assert message.value() == bytes(100_000)
+
+
+def test_a_deleted_topic_is_gone(kafka: EmbeddedKafka) -> None:
+    produce(kafka, "deleted", b"")
+    client = admin(kafka)
+    client.delete_topics(["deleted"])["deleted"].result(30)
+    assert "deleted" not in client.list_topics(timeout=30).topics
+    produce(kafka, "after-deleted", b"")
+
+
 def test_there_is_one_copy_of_everything(kafka: EmbeddedKafka) -> None:
     produce(kafka, "copies", b"")
     consume(kafka, "copies", 1)
@@ -106,8 +130,8 @@ def test_there_is_one_copy_of_everything(kafka: EmbeddedKafka) -> None:
 def test_the_broker_knows_every_setting_it_is_given(kafka: EmbeddedKafka) -> None:
     """A name that Kafka does not know is not refused but passed over."""
     given = dict(line.split("=", 1) for line in (kafka.directory / "broker.properties").read_text().splitlines())
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0}, logger=service.kafka._SILENT)
-    [answer] = admin.describe_configs([ConfigResource(ResourceType.BROKER, "1")]).values()
+    client = admin(kafka)
+    [answer] = client.describe_configs([ConfigResource(ResourceType.BROKER, "1")]).values()
     known = {name: entry.value for name, entry in answer.result(30).items()}
     assert {name: known.get(name) for name in given} == given
 
@@ -119,7 +143,7 @@ def test_it_has_a_session_of_its_own_and_keeps_all_files_in_its_directory(kafka:
     assert all(path.is_relative_to(kafka.directory) for path in writable)
 
 
-def test_a_restart_keeps_the_messages_the_port_and_the_topic_deletions(java: Java, directory: Path) -> None:
+def test_a_restart_keeps_the_messages_and_the_port(java: Java, directory: Path) -> None:
     port = (directory / "port").read_text().strip()
     with EmbeddedKafka.start(directory, java) as broker:
         assert broker.bootstrap == f"{HOST}:{port}"
@@ -156,6 +180,37 @@ def test_a_broker_that_hangs_is_killed(java: Java, directory: Path) -> None:
     assert not broker.is_alive()
 
 
+KILLED_SERVICE = """
+import sys
+from functools import partial
+from pathlib import Path
+from service.directory import ServiceDirectory
+from service.java import find_java
+from service.kafka import EmbeddedKafka
+directory = ServiceDirectory.open(Path(sys.argv[1]))
+broker = EmbeddedKafka.start(directory.kafka, find_java(), launched=partial(directory.record_process, "kafka"))
+print(broker.bootstrap, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_what_a_killed_service_left_is_ended_and_its_messages_are_kept(java: Java, stopped: Path, tmp_path: Path) -> None:
+    shutil.copytree(stopped, tmp_path / "kafka")
+    command = [sys.executable, "-c", KILLED_SERVICE, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as killed:
+        assert killed.stdout is not None
+        bootstrap = killed.stdout.readline().strip()
+        killed.kill()
+    said: list[str] = []
+    with ServiceDirectory.open(tmp_path) as owned:
+        assert "another Kafka broker still runs on" in refusal(owned.kafka, java)
+        [orphan] = owned.end_orphans(said.append)
+        assert said == [f"ending kafka (pid {orphan.pid}), left over from a run that was killed"]
+        with EmbeddedKafka.start(owned.kafka, java) as broker:
+            assert broker.bootstrap == bootstrap
+            assert [message.value() for message in consume(broker, "kept", 1)] == [b"before"]
+
+
 class TestRefusals:
     """Each in one line, without a stack trace, and with no process left."""
 
@@ -166,7 +221,7 @@ class TestRefusals:
         self, java: Java, directory: Path, taken_port: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(service.kafka, "_PORT_TRIES", 1)
-        monkeypatch.setattr(service.kafka, "_is_free", lambda _port: True)
+        monkeypatch.setattr(service.kafka, "is_free", lambda _port: True)
         said = refusal(directory, java, port=taken_port)
         assert f"Socket server failed to bind to {HOST}:{taken_port}: Address already in use." in said
 
@@ -184,7 +239,7 @@ class TestRefusals:
 
     def test_a_data_folder_that_another_broker_uses(self, java: Java, kafka: EmbeddedKafka, tmp_path: Path) -> None:
         (tmp_path / "data").symlink_to(kafka.directory / "data")
-        assert "Failed to acquire lock" in refusal(tmp_path, java)
+        assert "another Kafka broker still runs on" in refusal(tmp_path, java)
 
     def test_storage_that_cannot_be_formatted(self, java: Java, tmp_path: Path) -> None:
         (tmp_path / "data").touch()

@@ -1,0 +1,137 @@
+"""Keeps the control data: reads the `control` Kafka topic, writes a snapshot file for every version, names it in the next tick.
+
+A version is the offset up to which the control topic was read, so the same version is the same data wherever it is made.
+A record that cannot be applied is dead-lettered with its reason and changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, Producer, TopicPartition
+
+from producers.connection import Connection
+from producers.topics import TopicSpec, ensure_topics
+from service.directory import replace_text
+from streaming.spark.bucket import snapshot_path
+from tidings.control import Snapshot
+from tidings.errors import BadControl, CannotRun
+from tidings.topic import Timing
+from topology import overlay
+
+_log = logging.getLogger("tidings.keeper")
+_KEEP = 100
+"""Snapshot files kept. A replayed batch needs the last few at most."""
+
+_SETTLE_S = 0.05
+"""Records that arrive together become one version."""
+
+
+class ControlKeeper(threading.Thread):
+    """``adopted`` is called with each new version, when all that the version needs is there."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        folder: Path,
+        timing: Timing,
+        topics_for: Callable[[Snapshot], list[TopicSpec]],
+        adopted: Callable[[Snapshot], None],
+    ) -> None:
+        super().__init__(name="control-keeper", daemon=True)
+        self.rejected = 0
+        self._connection = connection
+        self._folder = folder
+        self._topics_for = topics_for
+        self._adopted = adopted
+        self._stopping = threading.Event()
+        self._producer = Producer(connection.config(**{"enable.idempotence": True, "acks": "all"}))
+        self._consumer = Consumer(
+            connection.config(**{"group.id": "tidings-keeper", "enable.auto.commit": False, "auto.offset.reset": "earliest"})
+        )
+        self.snapshot = self._newest(timing)
+        self._failure: BaseException | None = None
+
+    def catch_up(self) -> None:
+        """Read the control topic to its end; the service starts with what it says."""
+        start = self.snapshot.version or OFFSET_BEGINNING
+        partition = TopicPartition(overlay.CONTROL, 0, start)
+        _, end = self._consumer.get_watermark_offsets(partition, timeout=30)
+        if end < self.snapshot.version:
+            raise CannotRun(
+                f"the control topic of this Kafka ends at {end}, but {self._folder} knows {self.snapshot.version}: "
+                "it belongs to another cluster; choose another --dir"
+            )
+        self._consumer.assign([partition])
+        while self.snapshot.version < end:
+            self._take(self._consumer.consume(num_messages=500, timeout=1))
+        self._announce()
+
+    def run(self) -> None:
+        try:
+            while not self._stopping.is_set():
+                first = self._consumer.consume(num_messages=1, timeout=0.2)
+                if first:
+                    self._take([*first, *self._consumer.consume(num_messages=500, timeout=_SETTLE_S)])
+                    self._announce()
+        except Exception as error:  # the service looks at `failure` and stops with it
+            self._failure = error
+            _log.exception("the control keeper failed")
+
+    @property
+    def failure(self) -> BaseException | None:
+        return self._failure
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self.is_alive():
+            self.join(timeout=10)
+        self._consumer.close()
+        self._producer.flush(5)
+
+    def _take(self, messages: list[Message]) -> None:
+        for message in messages:
+            if message.error():
+                raise KafkaException(message.error())
+            offset = message.offset()
+            assert offset is not None
+            version = offset + 1
+            try:
+                key = (message.key() or b"").decode("utf-8", errors="replace")
+                self.snapshot = self.snapshot.apply(version, key, message.value())
+            except BadControl as error:
+                _log.warning("%s", error)
+                self.rejected += 1
+                self._dead_letter(message, error)
+                self.snapshot = Snapshot(version, self.snapshot.records, self.snapshot.timing)
+        self._producer.flush()
+
+    def _dead_letter(self, message: Message, error: BadControl) -> None:
+        _, append_ms = message.timestamp()
+        headers = {
+            "reason": "bad-control",
+            "detail": error.detail,
+            "origin": overlay.CONTROL,
+            "partition": str(message.partition()),
+            "offset": str(message.offset()),
+            "time": str(append_ms),
+        }
+        encoded = [(name, value.encode(errors="replace")) for name, value in headers.items()]
+        self._producer.produce(overlay.DEAD_LETTER, key=message.key(), value=message.value(), headers=encoded)
+
+    def _announce(self) -> None:
+        """First the Kafka topics, then the file, then the tick: what a version names is there before anyone sees it."""
+        ensure_topics(self._connection, self._topics_for(self.snapshot))
+        if self.snapshot.version:
+            replace_text(snapshot_path(self._folder, self.snapshot.version), self.snapshot.to_json())
+            for old in sorted(self._folder.glob("*.json"))[:-_KEEP]:
+                old.unlink()
+        _log.info("control data is at version %d", self.snapshot.version)
+        self._adopted(self.snapshot)
+
+    def _newest(self, timing: Timing) -> Snapshot:
+        files = sorted(self._folder.glob("*.json"))
+        return Snapshot.from_json(files[-1].read_text(encoding="utf-8"), timing) if files else Snapshot(timing=timing)

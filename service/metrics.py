@@ -1,0 +1,138 @@
+"""What operators look at: Prometheus metrics and health checks on a loopback port.
+
+The numbers are the query's own books, read from the `books` Kafka topic: what is shown is what is in the state.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from producers.connection import Connection
+from streaming.broker.books import Books, total
+from streaming.broker.values import Outcome
+from tidings.errors import CannotRun
+from topology import overlay
+
+_log = logging.getLogger("tidings.metrics")
+
+
+class BooksFollower(threading.Thread):
+    """Follows the `books` Kafka topic: the newest record of each broker and bucket."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(name="books-follower", daemon=True)
+        self._newest: dict[str, tuple[str, Books]] = {}
+        self._stopping = threading.Event()
+        self._consumer = Consumer(connection.config(**{"group.id": "tidings-metrics", "enable.auto.commit": False}))
+
+    def run(self) -> None:
+        self._consumer.assign([TopicPartition(overlay.BOOKS, 0, OFFSET_BEGINNING)])
+        while not self._stopping.is_set():
+            for message in self._consumer.consume(num_messages=100, timeout=0.5):
+                value = message.value()
+                if message.error() or value is None:
+                    continue
+                datum = json.loads(value)
+                self._newest[f"{datum['broker']}/{datum['bucket']}"] = datum["broker"], Books.from_dict(datum)
+        self._consumer.close()
+
+    def by_broker(self) -> dict[str, Books]:
+        parts = list(self._newest.values())
+        return {broker: total(b for name, b in parts if name == broker) for broker in sorted({name for name, _ in parts})}
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self.is_alive():
+            self.join(timeout=5)
+
+
+@dataclass
+class ServiceCollector(Collector):
+    """The service's metrics at the moment of a scrape."""
+
+    books: Callable[[], dict[str, Books]]
+    progress: Callable[[], dict[str, float]]
+    control: Callable[[], tuple[int, int]]
+
+    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
+        received = CounterMetricFamily("tidings_received", "Messages received.", labels=["broker"])
+        outcomes = CounterMetricFamily("tidings_messages", "What became of them.", labels=["broker", "outcome", "reason"])
+        held = GaugeMetricFamily("tidings_held_messages", "Messages with news that is not due yet.", labels=["broker"])
+        told = CounterMetricFamily("tidings_notifications", "Notifications written.", labels=["broker", "reason"])
+        conflicts = CounterMetricFamily("tidings_conflicts", "Values that disagreed.", labels=["broker"])
+        evicted = CounterMetricFamily("tidings_evicted_events", "Events closed early to make room.", labels=["broker"])
+        balanced = GaugeMetricFamily("tidings_books_balanced", "1 while the books balance.", labels=["broker"])
+        for broker, books in self.books().items():
+            received.add_metric([broker], books.received)
+            held.add_metric([broker], books.total(Outcome.HELD))
+            conflicts.add_metric([broker], books.conflicts)
+            evicted.add_metric([broker], books.evicted)
+            balanced.add_metric([broker], int(books.balanced))
+            for (outcome, reason), count in sorted(books.outcomes.items()):
+                if outcome != Outcome.HELD:
+                    outcomes.add_metric([broker, outcome, reason], count)
+            for reason, count in sorted(books.notifications.items()):
+                told.add_metric([broker, reason], count)
+        yield from (received, outcomes, held, told, conflicts, evicted, balanced)
+        for name, value in self.progress().items():
+            yield GaugeMetricFamily(f"tidings_batch_{name}", f"Of the last batch: {name.replace('_', ' ')}.", value=value)
+        version, rejected = self.control()
+        yield GaugeMetricFamily("tidings_control_version", "Version of the control data.", value=version)
+        yield CounterMetricFamily("tidings_control_rejected", "Control records that could not be applied.", value=rejected)
+
+
+class MetricsServer:
+    """``/metrics``, ``/livez`` (the process works) and ``/readyz`` (messages flow)."""
+
+    def __init__(self, collector: Collector, port: int, live: Callable[[], bool], ready: Callable[[], bool]) -> None:
+        registry = CollectorRegistry()
+        registry.register(collector)
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                match self.path.partition("?")[0]:
+                    case "/metrics":
+                        self._answer(200, generate_latest(registry), CONTENT_TYPE_LATEST)
+                    case "/livez":
+                        self._check(live())
+                    case "/readyz":
+                        self._check(ready())
+                    case _:
+                        self._answer(404, b"/metrics, /livez and /readyz are here\n", "text/plain")
+
+            def _check(self, good: bool) -> None:
+                self._answer(200 if good else 503, b"ok\n" if good else b"not ok\n", "text/plain")
+
+            def _answer(self, status: int, body: bytes, kind: str) -> None:
+                self.send_response(status)
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                _log.debug(format, *args)
+
+        try:
+            self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        except OSError as error:
+            raise CannotRun(f"the metrics port {port} is in use ({error.strerror}); set service.metrics_port") from None
+        self.address = f"127.0.0.1:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(timeout=5)

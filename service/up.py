@@ -1,0 +1,327 @@
+"""The service as `tidings up` runs it: everything started in order, watched, and stopped in reverse order."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import re
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from producers.connection import Connection
+from producers.topics import TopicSpec, delivery_specs, ensure_topics, partitions_of, publish_specs, service_topics
+from service.directory import ServiceDirectory, replace_text
+from service.java import find_java
+from service.keeper import ControlKeeper
+from service.metrics import BooksFollower, MetricsServer, ServiceCollector
+from service.ticker import Ticker
+from streaming.broker.state import Rules
+from streaming.spark.bucket import BucketSettings
+from streaming.spark.query import QuerySettings, start_query
+from tidings.codec import MessageLimits
+from tidings.config import Config, client_properties
+from tidings.control import Snapshot
+from tidings.errors import CannotRun
+from tidings.registers import Bounds
+from tidings.topic import Timing
+from topology import overlay
+
+_log = logging.getLogger("tidings.service")
+
+_WARM_BATCHES = 4
+_WARM_S = 45.0
+
+_SPARK_LOGGING = """\
+rootLogger.level = {level}
+rootLogger.appenderRef.file.ref = file
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = {folder}/spark.log
+appender.file.filePattern = {folder}/spark.log.%i
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = [%d{{yyyy-MM-dd'T'HH:mm:ss.SSSXXX}}] %p %m (%c{{1}})%n%ex
+appender.file.policies.type = Policies
+appender.file.policies.size.type = SizeBasedTriggeringPolicy
+appender.file.policies.size.size = 10MB
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = 3
+"""
+
+
+def timing_of(config: Config) -> Timing:
+    """The thresholds of topics that do not say."""
+    defaults = config.defaults
+    return Timing(defaults.window_ms, defaults.hold_ms, defaults.remember_ms or defaults.window_ms)
+
+
+def rules_of(config: Config, buckets: int = 1) -> Rules:
+    """The bounds of one of so many buckets."""
+    limits = config.limits
+    return Rules(
+        bounds=Bounds(limits.conflicts, limits.union_items),
+        event_fields=limits.event_fields,
+        sources=limits.sources,
+        open_events=max(1, limits.open_events // buckets),
+        ahead_ms=limits.ahead_ms,
+    )
+
+
+def message_limits_of(config: Config) -> MessageLimits:
+    limits = config.limits
+    return MessageLimits(limits.message_bytes, limits.fields, limits.key_bytes)
+
+
+class Service:
+    """A running service. ``say`` gets a line for each step, for a person who waits."""
+
+    def __init__(self, config: Config, say: Callable[[str], None]) -> None:
+        self.config = config
+        self.bootstrap = ""
+        self.metrics_address = ""
+        self._say = say
+        self._exits = contextlib.ExitStack()
+        self._ready = False
+        self._query: Any = None
+        self._kafka: Any = None
+
+    def start(self) -> None:
+        """Start everything; when this returns, messages flow."""
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop all that was started, last first."""
+        self._ready = False
+        self._exits.close()
+
+    def watch(self, stopping: threading.Event) -> None:
+        """Return when asked to stop; raise when a part of the service has failed."""
+        while not stopping.wait(0.25):
+            self._check()
+
+    def is_live(self) -> bool:
+        return self._query is not None and bool(self._query.isActive)
+
+    # ---- starting -----------------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        java = find_java()
+        os.environ["JAVA_HOME"] = str(java.path.resolve().parent.parent)
+        self._directory = self._exits.enter_context(ServiceDirectory.open(Path(self.config.service.dir)))
+        self._directory.end_orphans(self._say)
+        self._exits.enter_context(_logging_to(self._directory.logs / "service.log", self.config.service.log_level))
+        connection = self._connect(java)
+        self._fix_for_life(connection)
+        ensure_topics(connection, service_topics(self.config.kafka.partitions, self.config.kafka.replication))
+        service = hashlib.sha256(f"service {self._directory.secret}".encode()).hexdigest()[:12]
+        self._ticker = Ticker(connection, service, self.config.service.tick_ms)
+        self._keeper = self._keep_control(connection)
+        self._ticker.tick()
+        self._ticker.flush()
+        self._serve_metrics(connection)
+        self._run_query(service)
+        self._ticker.start()
+        self._exits.callback(self._ticker.stop)
+        self._keeper.start()
+        self._warm_up()
+        self._ready = True
+        self._directory.record_ready(self.bootstrap, os.getpid(), self.metrics_address)
+
+    def _connect(self, java: Any) -> Connection:
+        settings = self.config.kafka
+        properties = client_properties(self.config)
+        if settings.bootstrap_servers:
+            self.bootstrap = settings.bootstrap_servers
+        else:
+            from service.kafka import EmbeddedKafka
+
+            self._say("starting Kafka")
+            self._kafka = EmbeddedKafka.start(
+                self._directory.kafka,
+                java,
+                settings.port,
+                settings.heap_mb,
+                launched=lambda pid: self._directory.record_process("Kafka", pid),
+            )
+            self._exits.callback(self._kafka.stop)
+            self.bootstrap = self._kafka.bootstrap
+        connection = Connection(self.bootstrap, properties)
+        connection.check()
+        return connection
+
+    def _fix_for_life(self, connection: Connection) -> None:
+        """What a checkpoint was made with cannot change under it: say so instead of reading it wrongly."""
+        spark = self.config.spark
+        made = {
+            "spark.buckets": spark.buckets,
+            "spark.shuffle_partitions": spark.shuffle_partitions,
+            "Kafka cluster": connection.cluster_id(),
+        }
+        path = self._directory.path / "made-with.json"
+        if not path.exists():
+            replace_text(path, json.dumps(made, indent=2) + "\n")
+            return
+        for name, value in json.loads(path.read_text()).items():
+            if made.get(name) != value:
+                raise CannotRun(
+                    f"{self._directory.path} was made with {name} = {value}, not {made.get(name)}; "
+                    "use that, or choose another --dir"
+                )
+
+    def _keep_control(self, connection: Connection) -> ControlKeeper:
+        kafka = self.config.kafka
+
+        def topics_for(snapshot: Snapshot) -> list[TopicSpec]:
+            delivered = sorted({s.deliver for s in snapshot.subscriptions.values()})
+            return [
+                *publish_specs(snapshot.brokers, kafka.partitions, kafka.replication),
+                *delivery_specs(delivered, kafka.replication),
+            ]
+
+        def adopted(snapshot: Snapshot) -> None:
+            inputs = partitions_of(connection, [overlay.publish_topic(broker) for broker in snapshot.brokers])
+            self._ticker.adopt(snapshot.version, inputs)
+
+        keeper = ControlKeeper(connection, self._directory.control, timing_of(self.config), topics_for, adopted)
+        self._exits.callback(keeper.stop)
+        keeper.catch_up()
+        return keeper
+
+    def _serve_metrics(self, connection: Connection) -> None:
+        follower = BooksFollower(connection)
+        follower.start()
+        self._exits.callback(follower.stop)
+        collector = ServiceCollector(
+            follower.by_broker, self._progress, lambda: (self._keeper.snapshot.version, self._keeper.rejected)
+        )
+        port = self.config.service.metrics_port
+        try:
+            server = MetricsServer(collector, port, self.is_live, lambda: self._ready and self.is_live())
+        except CannotRun:
+            if port != type(self.config.service).metrics_port:
+                raise
+            # Nobody asked for this port: a second service on the machine should not fail for it.
+            server = MetricsServer(collector, 0, self.is_live, lambda: self._ready and self.is_live())
+        self._exits.callback(server.stop)
+        self.metrics_address = server.address
+
+    def _run_query(self, service: str) -> None:
+        from service.jars import spark_jars
+        from streaming.spark.session import start_session
+
+        self._say("starting Spark")
+        spark_settings = self.config.spark
+        logs = self._directory.logs
+        log_config = logs / "spark-log4j2.properties"
+        replace_text(log_config, _SPARK_LOGGING.format(folder=logs, level="WARN"))
+        jars = spark_jars()
+        with _stderr_to(logs / "spark.err"):
+            spark = start_session(
+                spark_settings.master,
+                jars,
+                shuffle_partitions=spark_settings.shuffle_partitions,
+                driver_memory=spark_settings.driver_memory,
+                ui=spark_settings.ui,
+                log_config=log_config,
+                local_dir=self._directory.path / "spark",
+            )
+        self._exits.callback(spark.stop)
+        self._directory.record_process("Spark", spark.sparkContext._gateway.proc.pid)  # type: ignore[union-attr]
+        self._query = start_query(
+            spark,
+            QuerySettings(
+                bootstrap_servers=self.bootstrap,
+                checkpoint=self._directory.checkpoint,
+                service=service,
+                secret=self._directory.secret,
+                buckets=spark_settings.buckets,
+                bucket=BucketSettings(
+                    control_dir=str(self._directory.control),
+                    rules=rules_of(self.config, spark_settings.buckets),
+                    limits=message_limits_of(self.config),
+                    timing=timing_of(self.config),
+                ),
+                trigger_ms=spark_settings.trigger_ms,
+                max_offsets_per_trigger=spark_settings.max_offsets_per_trigger,
+                kafka_properties=client_properties(self.config),
+            ),
+        )
+        self._exits.callback(self._query.stop)
+
+    def _warm_up(self) -> None:
+        """The first batches compile code and start workers: `ready` is said when they are over."""
+        self._say("warming up")
+        deadline = time.monotonic() + _WARM_S
+        seen: set[int] = set()
+        while len(seen) < _WARM_BATCHES and time.monotonic() < deadline:
+            self._check()
+            if progress := self._query.lastProgress:
+                seen.add(progress["batchId"])
+            time.sleep(0.05)
+        self._check()
+
+    # ---- watching -----------------------------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        if self._query is not None and (error := self._query.exception()) is not None:
+            _log.error("%s", error)
+            raise CannotRun(f"the query stopped: {_cause(str(error))}; see {self._directory.logs}")
+        if self._kafka is not None and not self._kafka.is_alive():
+            raise CannotRun(f"the embedded Kafka ended; see {self._directory.kafka / 'kafka.log'}")
+        if self._keeper.failure is not None:
+            raise CannotRun(f"the control data can no longer be read: {self._keeper.failure}")
+
+    def _progress(self) -> dict[str, float]:
+        progress = self._query.lastProgress if self._query is not None else None
+        if not progress:
+            return {}
+        return {
+            "id": progress["batchId"],
+            "rows": progress["numInputRows"],
+            "seconds": progress["durationMs"].get("triggerExecution", 0) / 1000,
+        }
+
+
+def _cause(text: str) -> str:
+    """The one line of a Spark failure that says what happened."""
+    ours = re.findall(r"tidings\.errors\.\w+: (.+)", text)
+    causes = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception): .+", text, flags=re.MULTILINE)
+    return str((ours or causes[-1:] or text.strip().splitlines() or ["no reason given"])[0])[:300]
+
+
+@contextlib.contextmanager
+def _stderr_to(path: Path) -> Iterator[None]:
+    """Let processes started in this block write their standard error to a file: Java prints warnings nobody can act on."""
+    sys.stderr.flush()
+    saved = os.dup(2)
+    with path.open("ab") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+
+
+@contextlib.contextmanager
+def _logging_to(path: Path, level: str) -> Iterator[None]:
+    handler = logging.FileHandler(path)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    logger = logging.getLogger("tidings")
+    logger.addHandler(handler)
+    logger.setLevel(level.upper())
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        handler.close()

@@ -1,0 +1,70 @@
+"""From records of the log to what a broker's logic takes in: the Spark query and a replay read the log alike.
+
+A *row* is whatever has ``kind``, ``kafka_topic``, ``partition``, ``offset``, ``append_ms`` and ``value``: a row of the query or a
+record of a replay.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from streaming.broker.values import Arrived, Input, Marked, Origin, Refused, Ticked
+from tidings.codec import MessageLimits, decode_message
+from tidings.errors import BadMessage, Unreadable
+from topology import overlay
+
+MESSAGE, MARK, TICK = "message", "mark", "tick"
+
+
+def kind_of(kafka_topic: str, value: bytes | None) -> str:
+    """What a record is; in the query the JVM decides the same (`streaming/spark/routing.py`)."""
+    if kafka_topic == overlay.CLOCK:
+        return TICK
+    return MARK if value == overlay.MARK_VALUE else MESSAGE
+
+
+def in_log_order(rows: Iterable[Any]) -> Iterator[Any]:
+    """Rows by append time across partitions, and by offset within each: that order never changes, however rows came."""
+    partitions: dict[tuple[str, int], list[Any]] = {}
+    for row in rows:
+        partitions.setdefault((row.kafka_topic, row.partition), []).append(row)
+    return (row for *_, row in heapq.merge(*(_by_offset(at, part) for at, part in partitions.items())))
+
+
+def _by_offset(at: tuple[str, int], rows: list[Any]) -> Iterator[tuple[int, tuple[str, int], int, Any]]:
+    time_ms = 0
+    for row in sorted(rows, key=lambda row: row.offset):
+        # A broker's clock may step back a little; the order within the partition stands.
+        time_ms = max(time_ms, row.append_ms)
+        yield time_ms, at, row.offset, row
+
+
+def to_inputs(row: Any, limits: MessageLimits) -> list[Input]:
+    """What a routed row says has happened; it also has the ``topic`` and ``key`` by which it was routed."""
+    happened = read(row, limits)
+    match happened:
+        case [Arrived(origin, broker, message)] if (message.topic, message.key) != (row.topic, row.key):
+            detail = "topic and key were read differently when it was routed"
+            return [Refused(origin, broker, Unreadable.ROUTING_DIFFERS, detail)]
+    return happened
+
+
+def read(row: Any, limits: MessageLimits) -> list[Input]:
+    """What a row says has happened, however it came here."""
+    append_ms = int(row.append_ms)
+    partition = overlay.partition_name(row.kafka_topic, row.partition)
+    if row.kind == TICK:
+        tick = json.loads(row.value)
+        return [Ticked(append_ms, tick["version"], tuple(tick["partitions"])), Marked(partition, append_ms)]
+    if row.kind == MARK:
+        return [Marked(partition, append_ms)]
+    origin = Origin(row.kafka_topic, int(row.partition), int(row.offset), append_ms)
+    broker = overlay.broker_of(row.kafka_topic)
+    try:
+        message = decode_message(None if row.value is None else bytes(row.value), limits)
+    except BadMessage as error:
+        return [Refused(origin, broker, error.reason, error.detail)]
+    return [Arrived(origin, broker, message)]

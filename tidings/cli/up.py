@@ -1,0 +1,86 @@
+"""`tidings up`: run the service until it is told to stop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Annotated, Self
+
+import typer
+
+
+def up(
+    dir: Annotated[Path | None, typer.Option(help="Where everything the service writes is kept.", show_default=".tidings")] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file with settings.")] = None,
+    bootstrap_servers: Annotated[
+        str | None, typer.Option(help="An existing Kafka; without it a broker is started.", show_default=False)
+    ] = None,
+    master: Annotated[str | None, typer.Option(help="The Spark master.", show_default="local[2]")] = None,
+    metrics_port: Annotated[int | None, typer.Option(help="Loopback port of /metrics.", show_default="9464")] = None,
+    port: Annotated[int | None, typer.Option(help="Port of the embedded Kafka.", show_default="a free one")] = None,
+) -> None:
+    """Run the service until SIGTERM or Ctrl-C.
+
+    Prints `ready bootstrap=HOST:PORT` when messages flow.
+
+    Example: tidings up --dir /var/lib/tidings --config tidings.toml
+    """
+    from rich.console import Console
+
+    from service.up import Service
+    from tidings.config import load
+
+    overrides = {
+        "service.dir": None if dir is None else str(dir),
+        "kafka.bootstrap_servers": bootstrap_servers,
+        "spark.master": master,
+        "service.metrics_port": metrics_port,
+        "kafka.port": port,
+    }
+    settings = load(config, os.environ, {name: value for name, value in overrides.items() if value is not None})
+    console = Console(stderr=True, highlight=False)
+    service = Service(settings, lambda line: console.print(f"[dim]{line}[/dim]"))
+    with _Asked() as asked:
+        try:
+            service.start()
+            asked.only_note()
+            console.print(f"[dim]metrics at http://{service.metrics_address}/metrics; Ctrl-C stops[/dim]")
+            print(f"ready bootstrap={service.bootstrap}", flush=True)
+            service.watch(asked.to_stop)
+        except _StopAsked:
+            pass  # asked while starting: what was started is stopped already
+        finally:
+            asked.only_note()
+            console.print("[dim]stopping[/dim]")
+            service.stop()
+
+
+class _StopAsked(BaseException):
+    """SIGTERM or Ctrl-C came while the service was starting."""
+
+
+class _Asked:
+    """Turns SIGTERM and Ctrl-C into a request: at once while starting, noted afterwards. A second request changes nothing."""
+
+    def __init__(self) -> None:
+        self.to_stop = threading.Event()
+        self._interrupts = True
+
+    def __enter__(self) -> Self:
+        self._before = {number: signal.signal(number, self._ask) for number in (signal.SIGTERM, signal.SIGINT)}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def only_note(self) -> None:
+        self._interrupts = False
+
+    def _ask(self, *_: object) -> None:
+        self.to_stop.set()
+        if self._interrupts:
+            self._interrupts = False
+            raise _StopAsked
