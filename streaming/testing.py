@@ -1,0 +1,116 @@
+"""A test kit: a broker whose clock you move by hand.
+
+>>> script = Script()
+>>> script.control(subscription("ops"))
+>>> script.publish({"what": "fire"})
+>>> [(told.reason.value, dict(told.news)) for told in script.told("ops")]
+[('first', {'what': 'fire'})]
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from streaming.broker.books import Books, total
+from streaming.broker.state import BucketState, Rules
+from streaming.broker.step import step
+from streaming.broker.values import Arrived, Decided, Input, Marked, Origin, Output, PutAside, Refused, Tell, Ticked
+from tidings.control import Snapshot
+from tidings.errors import Unreadable
+from tidings.message import Message
+from tidings.notification import Notification
+from tidings.values import Value
+
+PARTITION = "publish.b1-0"
+
+
+def subscription(name: str, topic: str = "incident", **more: Any) -> dict[str, Any]:
+    """A subscription's control record."""
+    return {"kind": "subscription", "name": name, "subscriber": name, "topic": topic, **more}
+
+
+def topic(name: str = "incident", **more: Any) -> dict[str, Any]:
+    """A topic's control record."""
+    return {"kind": "topic", "name": name, **more}
+
+
+@dataclass
+class Script:
+    """Records what happens at a broker; `run` gives it to `step`, in one piece or cut into batches."""
+
+    rules: Rules = field(default_factory=Rules)
+    now_ms: int = 1_000_000
+    inputs: list[Input] = field(default_factory=list)
+    snapshots: dict[int, Snapshot] = field(default_factory=lambda: {0: Snapshot()})
+    _offset: int = 0
+
+    def publish(
+        self,
+        fields: Mapping[str, Value],
+        key: str = "5th and Main",
+        topic: str = "incident",
+        *,
+        source: str | None = None,
+        id: str | None = None,
+        published_ms: int | None = None,
+        broker: str = "b1",
+    ) -> None:
+        """A publisher's message arrives now."""
+        message = Message(topic, key, dict(fields), source, id, published_ms)
+        self.inputs.append(Arrived(self._origin(), broker, message))
+
+    def refuse(self, reason: Unreadable = Unreadable.BAD_JSON) -> None:
+        self.inputs.append(Refused(self._origin(), "b1", reason, "unreadable"))
+
+    def control(self, *records: Mapping[str, Any], delete: tuple[str, ...] = ()) -> None:
+        """The control data changes now; the clock ticks with the new version."""
+        snapshot = self.snapshots[max(self.snapshots)]
+        version = snapshot.version
+        changes = [(f"{r['kind']}/{r['name']}", json.dumps(r).encode()) for r in records]
+        for key, value in [*changes, *((key, None) for key in delete)]:
+            version += 1
+            snapshot = snapshot.apply(version, key, value)
+        self.snapshots[version] = snapshot
+        self.tick(0)
+
+    def tick(self, after_ms: int = 1000, partitions: tuple[str, ...] = (PARTITION,)) -> None:
+        """Time passes in silence: a tick, and a mark in every partition."""
+        self.now_ms += after_ms
+        self.inputs.append(Ticked(self.now_ms, max(self.snapshots), partitions))
+        self.inputs.extend(Marked(partition, self.now_ms) for partition in partitions)
+
+    def wait(self, ms: int) -> None:
+        """Time passes and nobody says so."""
+        self.now_ms += ms
+
+    def run(self, cuts: tuple[int, ...] = ()) -> tuple[BucketState, list[Output]]:
+        """Give everything to `step`, cut into batches before the inputs of the given numbers."""
+        state, outputs = BucketState(), []
+        for start, end in zip((0, *cuts), (*cuts, len(self.inputs)), strict=True):
+            state, more = step(state, self.inputs[start:end], lambda version: self.snapshots[version], self.rules)
+            outputs += more
+        return state, outputs
+
+    # ---- what came of it ----------------------------------------------------------------------------------------------
+
+    def told(self, subscription: str | None = None) -> list[Notification]:
+        return [t.notification for t in self.tells() if subscription in (None, t.notification.subscription)]
+
+    def tells(self) -> list[Tell]:
+        return [output for output in self.run()[1] if isinstance(output, Tell)]
+
+    def put_aside(self) -> list[PutAside]:
+        return [output for output in self.run()[1] if isinstance(output, PutAside)]
+
+    def decisions(self) -> list[tuple[str, str]]:
+        return [(str(o.outcome), str(o.reason)) for o in self.run()[1] if isinstance(o, Decided)]
+
+    def books(self) -> Books:
+        return total(self.run()[0].books.values())
+
+    def _origin(self) -> Origin:
+        self._offset += 1
+        return Origin("publish.b1", 0, self._offset, self.now_ms)
