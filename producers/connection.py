@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import socket
 import time
 from collections.abc import Iterator, Mapping
@@ -120,7 +121,9 @@ class Connection:
         if error.code() in _REFUSES_LOGIN:
             return KafkaUnreachable(f"Kafka at {self.bootstrap} refuses the login: {error.str()}; see the Kafka client properties")
         if error.code() == KafkaError._INVALID_ARG:
-            return BadConfig("kafka.properties_file", properties.HIDDEN, f"librdkafka says: {error.str()}", "Kafka client properties")
+            named = re.search(r'property:? "([^"]+)"', error.str())
+            name = named[1] if named else "a property"
+            return BadConfig(name, properties.HIDDEN, f"librdkafka says: {error.str()}", "Kafka client properties")
         return TidingsError(f"Kafka at {self.bootstrap} says: {error.str()}")
 
     @contextlib.contextmanager

@@ -25,6 +25,7 @@ _ASK_S = 30.0
 _APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
 _COMPACTED = {"cleanup.policy": "compact"}
 _LARGE = {"max.message.bytes": str(LARGEST_MESSAGE_BYTES)}
+_LARGER = {"max.message.bytes": str(LARGEST_MESSAGE_BYTES + 1024 * 1024)}  # what is put aside has its reason with it, in headers
 _AN_HOUR = {"retention.ms": "3600000", "segment.ms": "600000"}
 
 _PROMISED = frozenset({*_APPEND_TIME, *_COMPACTED})
@@ -59,8 +60,8 @@ def service_topics(partitions: int, replication: int) -> list[TopicSpec]:
         control_spec(replication),
         TopicSpec(overlay.CLOCK, 1, replication, _AN_HOUR),
         TopicSpec(overlay.BOOKS, 1, replication, _COMPACTED),
-        TopicSpec(overlay.LATE, partitions, replication, _LARGE),
-        TopicSpec(overlay.DEAD_LETTER, partitions, replication, _LARGE),
+        TopicSpec(overlay.LATE, partitions, replication, _LARGER),
+        TopicSpec(overlay.DEAD_LETTER, partitions, replication, _LARGER),
     ]
 
 

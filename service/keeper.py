@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, KafkaException, Message, TopicPartition
 
 from producers.connection import Connection
 from producers.topics import TopicSpec, ensure_topics
@@ -48,10 +48,8 @@ class ControlKeeper(threading.Thread):
         self._topics_for = topics_for
         self._adopted = adopted
         self._stopping = threading.Event()
-        self._producer = Producer(connection.config(**{"enable.idempotence": True, "acks": "all"}))
-        self._consumer = Consumer(
-            connection.config(**{"group.id": "tidings-keeper", "enable.auto.commit": False, "auto.offset.reset": "earliest"})
-        )
+        self._producer = connection.producer()
+        self._consumer = connection.consumer()
         self.snapshot = self._newest(timing)
         self._failure: BaseException | None = None
 

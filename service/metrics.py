@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -34,7 +34,7 @@ class BooksFollower(threading.Thread):
         super().__init__(name="books-follower", daemon=True)
         self._newest: dict[str, tuple[str, Books]] = {}
         self._stopping = threading.Event()
-        self._consumer = Consumer(connection.config(**{"group.id": "tidings-metrics", "enable.auto.commit": False}))
+        self._consumer = connection.consumer()
 
     def run(self) -> None:
         self._consumer.assign([TopicPartition(overlay.BOOKS, 0, OFFSET_BEGINNING)])

@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException
 
 from producers.connection import Connection
 from topology import overlay
@@ -28,7 +28,7 @@ class Ticker(threading.Thread):
         self._adoption: tuple[int, dict[str, int]] = (0, {})
         self._stopping = threading.Event()
         self._wanted = threading.Event()
-        self._producer = Producer(connection.config(**{"enable.idempotence": True, "acks": "all", "linger.ms": 0}))
+        self._producer = connection.producer(**{"linger.ms": 0})
 
     def adopt(self, version: int, inputs: dict[str, int]) -> None:
         """From the next tick on this version holds; ``inputs`` maps the Kafka topics read to their partitions."""

@@ -36,6 +36,8 @@ def start_query(spark: SparkSession, settings: QuerySettings) -> StreamingQuery:
     kafka["kafka.bootstrap.servers"] = settings.bootstrap_servers
     source = spark.readStream.format("kafka").options(**kafka)
     source = source.option("subscribePattern", overlay.input_pattern()).option("startingOffsets", "earliest")
+    # Spark reads only what is there already; the default half second of waiting for more would be half of a small batch.
+    source = source.option("kafka.fetch.max.wait.ms", "10")
     if settings.max_offsets_per_trigger:
         source = source.option("maxOffsetsPerTrigger", settings.max_offsets_per_trigger)
     # Spark's watermark follows append time and shows in its progress; windows close by the lowest mark (see bucket state).
