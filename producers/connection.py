@@ -119,7 +119,9 @@ class Connection:
         if error.code() in _NO_ANSWER:
             return self.unreachable()
         if error.code() in _REFUSES_LOGIN:
-            return KafkaUnreachable(f"Kafka at {self.bootstrap} refuses the login: {error.str()}; see the Kafka client properties")
+            return KafkaUnreachable(
+                f"Kafka at {self.bootstrap} refuses the login: {error.str()}; see the Kafka client properties"
+            )
         if error.code() == KafkaError._INVALID_ARG:
             named = re.search(r'property:? "([^"]+)"', error.str())
             name = named[1] if named else "a property"

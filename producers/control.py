@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka import KafkaError
 
 from producers.connection import Connection
-from producers.log import Record, read_all, scan
+from producers.log import Record, read_all, scan, watermarks
 from producers.topics import control_spec, ensure_topics
 from tidings.control import Snapshot
 from tidings.errors import BadControl, TidingsError
@@ -82,8 +82,7 @@ def _end_of_control(connection: Connection) -> int:
     consumer = connection.consumer()
     try:
         with connection.plain_errors():
-            _, end = consumer.get_watermark_offsets(TopicPartition(overlay.CONTROL, 0), timeout=_ACK_S)
-            return int(end)
+            return watermarks(consumer, overlay.CONTROL, 0)[1]
     finally:
         consumer.close()
 
@@ -119,7 +118,7 @@ def read_text(text: str, where: str, timing: Timing | None = None) -> list[Contr
 
 def _keyed(datum: Any, at: str) -> ControlRecord:
     if not isinstance(datum, dict):
-        raise BadControl(at, "a control record must be an object, like {\"kind\": \"broker\", \"name\": \"b1\"}")
+        raise BadControl(at, 'a control record must be an object, like {"kind": "broker", "name": "b1"}')
     kind, name = datum.get("kind"), datum.get("name")
     if not isinstance(kind, str) or not isinstance(name, str):
         raise BadControl(at, "a control record needs a 'kind' and a 'name', both strings")
@@ -179,10 +178,8 @@ def fold(records: Iterable[Record], timing: Timing | None = None) -> Iterator[Sn
 
 def read_control(connection: Connection, timing: Timing | None = None) -> Snapshot:
     """The control data as it is now."""
-    snapshot = Snapshot(timing=timing or Timing())
-    for snapshot in fold(read_all(connection, [overlay.CONTROL]), timing):
-        pass
-    return snapshot
+    history = list(fold(read_all(connection, [overlay.CONTROL]), timing))
+    return history[-1] if history else Snapshot(timing=timing or Timing())
 
 
 def read_tick(record: Record) -> Tick | None:

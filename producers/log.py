@@ -16,6 +16,9 @@ _ASK_S = 10.0
 _STALL_S = 30.0
 _AT_ONCE = 1000
 _TURN_S = 0.05
+_NOT_SERVED_YET = frozenset(
+    {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION}
+)
 
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
@@ -52,14 +55,12 @@ def scan(connection: Connection, kafka_topics: Iterable[str], last: int | None =
         consumer.close()
 
 
-def _scan(
-    connection: Connection, consumer: Consumer, partitions: list[tuple[str, int]], last: int | None
-) -> Iterator[Record]:
+def _scan(connection: Connection, consumer: Consumer, partitions: list[tuple[str, int]], last: int | None) -> Iterator[Record]:
     ends: dict[tuple[str, int], int] = {}
     starts = []
     for at in partitions:
         # Old records may be deleted: the log does not start at 0.
-        low, end = consumer.get_watermark_offsets(TopicPartition(*at), timeout=_ASK_S)
+        low, end = watermarks(consumer, *at)
         if low < end:
             ends[at] = end
             starts.append(TopicPartition(*at, low if last is None else max(low, end - last)))
@@ -78,6 +79,19 @@ def _scan(
                     del ends[at]
         if time.monotonic() > deadline:
             raise KafkaUnreachable(f"Kafka at {connection.bootstrap} stopped answering while {sorted(ends)[0][0]!r} was read")
+
+
+def watermarks(consumer: Consumer, kafka_topic: str, partition: int) -> tuple[int, int]:
+    """Where a partition starts and ends now. A new Kafka topic is listed a moment before it is served."""
+    deadline = time.monotonic() + _ASK_S
+    while True:
+        try:
+            low, end = consumer.get_watermark_offsets(TopicPartition(kafka_topic, partition), timeout=_ASK_S)
+            return int(low), int(end)
+        except KafkaException as error:
+            if error.args[0].code() not in _NOT_SERVED_YET or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
 
 
 def _is_end(message: Any) -> bool:

@@ -56,7 +56,8 @@ class Publisher:
             raise self._refused(failures)
         if left:
             raise KafkaUnreachable(
-                f"Kafka at {self._connection.bootstrap} did not acknowledge {left} messages within {timeout_s:g} s; is it overloaded?"
+                f"Kafka at {self._connection.bootstrap} did not acknowledge {left} messages within {timeout_s:g} s; "
+                "see whether it is overloaded"
             )
 
     def close(self) -> None:

@@ -16,6 +16,7 @@ from typing import Any, Self
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
 
 from producers.connection import Connection
+from producers.log import watermarks
 from tidings.codec import decode_notification
 from tidings.notification import Notification
 
@@ -146,7 +147,7 @@ class Subscriber:
             offset = OFFSET_BEGINNING
             if not from_beginning:
                 # The end is asked for now: what is appended before the first poll must not be missed.
-                _, offset = self._consumer.get_watermark_offsets(TopicPartition(*at), timeout=_ASK_S)
+                _, offset = watermarks(self._consumer, *at)
             starts.append(TopicPartition(*at, offset))
         if starts:
             self._consumer.incremental_assign(starts)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -88,7 +88,7 @@ def ensure_topics(connection: Connection, specs: Sequence[TopicSpec]) -> list[st
         if present:
             _put_right(admin, present)
     if missing:
-        _wait_until_known(connection, [spec.name for spec in missing])
+        _wait_until_served(connection, [spec.name for spec in missing])
     return created
 
 
@@ -134,10 +134,25 @@ def _put_right(admin: AdminClient, specs: Sequence[TopicSpec]) -> None:
             answer.result(_ASK_S)
 
 
-def _wait_until_known(connection: Connection, names: Sequence[str]) -> None:
-    """A cluster of several brokers learns of a new topic one broker at a time."""
+def _wait_until_served(connection: Connection, names: Sequence[str]) -> None:
+    """Brokers learn of a new Kafka topic one after the other, and list it a moment before they serve it."""
+    consumer = connection.consumer()
     deadline = time.monotonic() + _ASK_S
-    while not set(names) <= connection.topics().keys():
-        if time.monotonic() > deadline:
-            raise TidingsError(f"Kafka created {', '.join(names)}, but does not list all of them after {_ASK_S:.0f} s")
-        time.sleep(0.05)
+    try:
+        while not _are_served(connection, consumer, names):
+            if time.monotonic() > deadline:
+                raise TidingsError(f"Kafka created {', '.join(names)}, but does not serve all of them after {_ASK_S:.0f} s")
+            time.sleep(0.05)
+    finally:
+        consumer.close()
+
+
+def _are_served(connection: Connection, consumer: Consumer, names: Sequence[str]) -> bool:
+    partitions = partitions_of(connection, names)
+    try:
+        for name, count in partitions.items():
+            for number in range(count):
+                consumer.get_watermark_offsets(TopicPartition(name, number), timeout=1)
+    except KafkaException:
+        return False
+    return len(partitions) == len(set(names))

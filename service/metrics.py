@@ -57,7 +57,7 @@ class BooksFollower(threading.Thread):
             self.join(timeout=5)
 
 
-@dataclass
+@dataclass(eq=False)  # the registry keeps collectors by identity
 class ServiceCollector(Collector):
     """The service's metrics at the moment of a scrape."""
 

@@ -22,15 +22,12 @@ from service.java import find_java
 from service.keeper import ControlKeeper
 from service.metrics import BooksFollower, MetricsServer, ServiceCollector
 from service.ticker import Ticker
-from streaming.broker.state import Rules
+from streaming.broker.settings import message_limits_of, rules_of, timing_of
 from streaming.spark.bucket import BucketSettings
 from streaming.spark.query import QuerySettings, start_query
-from tidings.codec import MessageLimits
 from tidings.config import Config, client_properties
 from tidings.control import Snapshot
 from tidings.errors import CannotRun
-from tidings.registers import Bounds
-from tidings.topic import Timing
 from topology import overlay
 
 _log = logging.getLogger("tidings.service")
@@ -53,29 +50,6 @@ appender.file.policies.size.size = 10MB
 appender.file.strategy.type = DefaultRolloverStrategy
 appender.file.strategy.max = 3
 """
-
-
-def timing_of(config: Config) -> Timing:
-    """The thresholds of topics that do not say."""
-    defaults = config.defaults
-    return Timing(defaults.window_ms, defaults.hold_ms, defaults.remember_ms or defaults.window_ms)
-
-
-def rules_of(config: Config, buckets: int = 1) -> Rules:
-    """The bounds of one of so many buckets."""
-    limits = config.limits
-    return Rules(
-        bounds=Bounds(limits.conflicts, limits.union_items),
-        event_fields=limits.event_fields,
-        sources=limits.sources,
-        open_events=max(1, limits.open_events // buckets),
-        ahead_ms=limits.ahead_ms,
-    )
-
-
-def message_limits_of(config: Config) -> MessageLimits:
-    limits = config.limits
-    return MessageLimits(limits.message_bytes, limits.fields, limits.key_bytes)
 
 
 class Service:
@@ -236,7 +210,7 @@ class Service:
                 local_dir=self._directory.path / "spark",
             )
         self._exits.callback(spark.stop)
-        self._directory.record_process("Spark", spark.sparkContext._gateway.proc.pid)  # type: ignore[union-attr]
+        self._directory.record_process("Spark", spark.sparkContext._gateway.proc.pid)
         self._query = start_query(
             spark,
             QuerySettings(

@@ -24,7 +24,9 @@ _REASON_STYLE = {"first": "bold green", "news": "bold cyan", "complete": "bold g
 
 def as_json(datum: Any) -> None:
     """One JSON value on one line, at once: a program may be waiting for it."""
-    print(json.dumps(datum, ensure_ascii=False), flush=True)
+    text = json.dumps(datum, ensure_ascii=False)
+    # Half a surrogate pair cannot be printed, but JSON has a way to write it.
+    print(text.encode(errors="backslashreplace").decode(), flush=True)
 
 
 def remark(line: str) -> None:

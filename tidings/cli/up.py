@@ -12,7 +12,9 @@ import typer
 
 
 def up(
-    dir: Annotated[Path | None, typer.Option(help="Where everything the service writes is kept.", show_default=".tidings")] = None,
+    dir: Annotated[
+        Path | None, typer.Option(help="Where everything the service writes is kept.", show_default=".tidings")
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with settings.")] = None,
     bootstrap_servers: Annotated[
         str | None, typer.Option(help="An existing Kafka; without it a broker is started.", show_default=False)

@@ -1,0 +1,208 @@
+"""`tidings demo`: a busy morning in a city, told by many witnesses, and what its subscribers hear of it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tidings.cli import show
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+    from rich.table import Table
+
+    from service.demo import Demo, Show, Verdict
+
+_NOTICE_S = 2.0
+
+
+def demo(
+    events: Annotated[int, typer.Option(min=1, max=1000, help="How many incidents happen.")] = 40,
+    witnesses: Annotated[int, typer.Option(min=1, max=300, help="How many report each of them.")] = 25,
+    seed: Annotated[int, typer.Option(help="Another seed is another morning.")] = 7,
+    dir: Annotated[
+        Path | None, typer.Option(help="Keep everything here; without it, nothing is kept.", show_default=False)
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Show what Tidings does: start it, publish a realistic workload, and show what came in and what was told.
+
+    Exits 0 only if the books balance and the notifications equal those of the plain reference over the same input.
+
+    Example: tidings demo --events 20
+    """
+    with tempfile.TemporaryDirectory(prefix="tidings-demo-", ignore_cleanup_errors=True) as temporary:
+        verdict = _run(dir or Path(temporary), events, witnesses, seed)
+        if json:
+            show.as_json(_as_dict(verdict))
+        else:
+            _print_verdict(verdict)
+    if not verdict.holds:
+        raise typer.Exit(1)
+
+
+def _run(directory: Path, events: int, witnesses: int, seed: int) -> Verdict:
+    import signal
+
+    from producers.connection import Connection
+    from service.demo import Demo
+    from service.up import Service
+    from tidings.config import load
+
+    # Stopped by `kill`, the demo cleans up as after Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    overrides: dict[str, object] = {"service.dir": str(directory), "service.metrics_port": 0}
+    settings = load(None, os.environ, overrides)
+    service = Service(settings, show.remark)
+    service.start()
+    try:
+        connection = Connection(service.bootstrap)
+        run = Demo(connection, settings, events=events, witnesses=witnesses, seed=seed)
+        show.remark(f"{run.messages:,} reports about {events:,} incidents are on their way")
+        _watch(run)
+        show.remark("comparing with the plain reference over the same input")
+        return run.verdict()
+    finally:
+        show.remark("stopping")
+        service.stop()
+
+
+# ---- while it runs ----------------------------------------------------------------------------------------------------
+
+
+def _watch(run: Demo) -> None:
+    console = show.console(stderr=True)
+    if console.is_terminal:
+        _watch_live(run, console)
+    else:
+        for _ in _every(_NOTICE_S, run.play()):
+            show.remark(_line(run.show, run.messages))
+        show.remark(_line(run.show, run.messages))
+
+
+def _watch_live(run: Demo, console: Console) -> None:
+    from rich.live import Live
+
+    with Live(_picture(run.show, run.messages), console=console, refresh_per_second=8) as live:
+        for state in run.play():
+            live.update(_picture(state, run.messages))
+
+
+def _picture(state: Show, messages: int) -> RenderableType:
+    from rich.console import Group
+    from rich.progress_bar import ProgressBar
+    from rich.text import Text
+
+    told = sum(state.told.values())
+    heads = Text.assemble(
+        ("came in ", "dim"), (f"{state.published:>6,}", "bold"), ("   told ", "dim"), (f"{told:>5,}", "bold green")
+    )
+    lines = [show.notification_line(n, n.last_ms) for n in state.latest]
+    for line in lines:
+        line.no_wrap = True
+        line.overflow = "ellipsis"
+    return Group(heads, ProgressBar(total=messages, completed=state.published, width=60), *lines)
+
+
+def _line(state: Show, messages: int) -> str:
+    told = ", ".join(f"{name} {count:,}" for name, count in sorted(state.told.items())) or "nobody yet"
+    return f"came in {state.published:,} of {messages:,}; told: {told}"
+
+
+def _every(seconds: float, states: Iterator[Any]) -> Iterator[Any]:
+    import time
+
+    shown = time.monotonic()
+    for state in states:
+        if time.monotonic() - shown >= seconds:
+            shown = time.monotonic()
+            yield state
+
+
+# ---- at the end -------------------------------------------------------------------------------------------------------
+
+
+def _as_dict(verdict: Verdict) -> dict[str, Any]:
+    return {
+        **verdict.books.to_dict(),
+        "events": verdict.events,
+        "suppressed_share": _suppressed(verdict),
+        "delay_s": round(verdict.delay_s, 3),
+        "differences": verdict.differences,
+        "holds": verdict.holds,
+    }
+
+
+def _suppressed(verdict: Verdict) -> float:
+    from producers.books import suppressed_share
+
+    return round(suppressed_share(verdict.books), 4)
+
+
+def _print_verdict(verdict: Verdict) -> None:
+    console = show.console()
+    console.print()
+    console.print(_story(verdict))
+    console.print()
+    console.print(_summary(verdict))
+    console.print()
+    if verdict.holds:
+        console.print("[green]✓[/green] the books balance, and every notification equals the reference's, byte for byte")
+    for difference in verdict.differences[:10]:
+        console.print(f"✗ {show.printable(difference)}", style="red", markup=False)
+    if not verdict.books.balanced:
+        console.print("[red]✗[/red] the books do not balance")
+
+
+def _summary(verdict: Verdict) -> Table:
+    from rich.table import Table
+
+    books = verdict.books.to_dict()
+    table = Table(title="What became of the messages", title_justify="left", show_header=False, box=None, pad_edge=False)
+    table.add_column(style="dim")
+    table.add_column(justify="right")
+    table.add_column(style="dim")
+    rows = [
+        ("published", books["received"], f"about {verdict.events:,} incidents"),
+        ("told", books["told"], "their news left at once, or was first in line"),
+        ("merged", books["merged"], "their news left with another's, or only disagreed"),
+        ("redundant", books["redundant"], "all they said was known"),
+        ("late, dead-lettered, held", books["late"] + books["dead_lettered"] + books["held"], ""),
+    ]
+    for name, count, remark in rows:
+        table.add_row(name, f"{count:,}", remark)
+    table.add_row("suppressed", f"[bold]{_suppressed(verdict):.1%}[/bold]", "of the messages caused no notification")
+    table.add_row("notifications", f"{books['notifications']:,}", "to two subscriptions, only with what each did not know")
+    table.add_row("delay", f"{verdict.delay_s:.2f} s", "median from publish to notification, half a second of hold included")
+    return table
+
+
+def _story(verdict: Verdict) -> Table:
+    """One event: what was published about it, and what its subscriber saw."""
+    from rich.table import Table
+    from rich.text import Text
+
+    from service.demo import WATCHED
+
+    story = verdict.story
+    arrived = story.arrived
+    heard = [t.notification for t in story.told if t.notification.subscription == WATCHED]
+    topic, key = verdict.story_of
+    said = [show.facts(arrived[d.origin].message.fields) for d in story.decided if d.origin in arrived]
+    table = Table(title=f"{show.printable(topic)} · {show.printable(key)}", title_justify="left", box=None, pad_edge=False)
+    table.add_column(f"{len(said)} reports were published", style="dim", ratio=1, no_wrap=True, overflow="ellipsis")
+    table.add_column(f"{WATCHED} was told {len(heard)} times", ratio=1, no_wrap=True, overflow="ellipsis")
+    height = max(len(heard), 10)
+    left = said if len(said) <= height else [*said[: height - 1], f"… and {len(said) - height + 1} more"]
+    for row in range(max(len(left), len(heard))):
+        # As text, not markup: a value may hold square brackets.
+        told = Text()
+        if row < len(heard):
+            told = Text.assemble((f"{heard[row].reason} ", "green"), show.facts(heard[row].news))
+        table.add_row(Text(left[row] if row < len(left) else ""), told)
+    return table

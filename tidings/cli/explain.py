@@ -1,0 +1,172 @@
+"""`tidings explain`: the story of an event."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tidings.cli import reach, show
+from tidings.errors import TidingsError
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from producers.story import Reported, Told
+
+_WHY = {
+    "joined": "its news left with another's",
+    "conflict": "it disagrees about {added}; the first value stands, this one is kept beside it",
+    "known": "nothing new",
+    "repeat": "this measurement was seen before",
+}
+
+
+def explain(
+    topic: Annotated[str, typer.Argument(help="The event's topic.")],
+    key: Annotated[str, typer.Argument(help="The event's key.")],
+    config: Annotated[
+        Path | None, typer.Option(help="The settings of `tidings up`, if it was given any.", show_default=False)
+    ] = None,
+    as_json: reach.AsJson = False,
+    bootstrap_servers: reach.Servers = None,
+    dir: reach.Directory = reach.DEFAULT_DIRECTORY,
+    properties: reach.Properties = None,
+) -> None:
+    """Tell an event's story: every message, what it added or why it was dropped, who was told what and when.
+
+    Example: tidings explain incident "5th and Main"
+    """
+    from producers.replayed import replay
+    from producers.story import delivered, story
+    from streaming.broker.settings import message_limits_of, rules_of, timing_of
+    from tidings.config import load
+
+    settings = load(config, os.environ)
+    connection = reach.connect(bootstrap_servers, dir, properties)
+    replayed = replay(
+        connection,
+        service=None,
+        limits=message_limits_of(settings),
+        rules=rules_of(settings),
+        timing=timing_of(settings),
+        only=(topic, key),
+    )
+    entries = story(replayed, delivered(connection, replayed, topic, key))
+    if not entries:
+        raise TidingsError(
+            f"nothing is known about {show.printable(topic)} {show.printable(key)!r}: no message in the log is about it"
+        )
+    if as_json:
+        show.as_json({"topic": topic, "key": key, "service": replayed.service, "story": [_datum(entry) for entry in entries]})
+    else:
+        _print(topic, key, entries)
+
+
+# ---- for machines -----------------------------------------------------------------------------------------------------
+
+
+def _datum(entry: Reported | Told) -> dict[str, Any]:
+    from producers.story import Told
+    from tidings.codec import notification_dict
+    from tidings.values import plain
+
+    if isinstance(entry, Told):
+        return {
+            "ms": entry.at_ms,
+            "what": "notification",
+            "kafka_topic": entry.kafka_topic,
+            "delivered": entry.delivered_ms is not None,
+            "delivered_ms": entry.delivered_ms,
+            "replayed": entry.replayed,
+            **notification_dict(entry.notification),
+        }
+    message, decided = entry.message, entry.decided
+    origin = decided.origin
+    return {
+        "ms": entry.at_ms,
+        "what": "message",
+        "broker": entry.broker,
+        "source": message.source,
+        "id": message.message_id,
+        "published_ms": message.published_ms,
+        "fields": {name: plain(value) for name, value in message.fields.items()},
+        "outcome": str(decided.outcome),
+        "reason": str(decided.reason),
+        "detail": entry.detail,
+        "event": decided.event,
+        "added": sorted(decided.added),
+        "told_in": list(entry.told_in),
+        "origin": {"kafka_topic": origin.kafka_topic, "partition": origin.partition, "offset": origin.offset},
+    }
+
+
+# ---- for people -------------------------------------------------------------------------------------------------------
+
+
+def _print(topic: str, key: str, entries: list[Reported | Told]) -> None:
+    from rich.text import Text
+
+    from producers.story import Reported, Told
+
+    console = show.console()
+    messages = [entry for entry in entries if isinstance(entry, Reported)]
+    told = [entry for entry in entries if isinstance(entry, Told)]
+    heading = Text(f"{show.printable(topic)} · {show.printable(key)}", style="bold")
+    heading.append(f"  {show.count(len(messages), 'message')}, {show.count(len(told), 'notification')}", style="dim")
+    console.print(heading)
+    shown: set[str] = set()
+    for entry in entries:
+        event = entry.notification.event if isinstance(entry, Told) else entry.decided.event
+        if event is not None and event not in shown:
+            shown.add(event)
+            console.print(Text(f"event {event}", style="dim"))
+        console.print(_told_line(entry) if isinstance(entry, Told) else _reported_line(entry))
+    if not told:
+        console.print(Text("Nobody was told: no subscription matched while it was open, or nothing is due yet.", style="yellow"))
+
+
+def _reported_line(entry: Reported) -> Text:
+    from rich.text import Text
+
+    from streaming.broker.values import Outcome
+
+    message, decided = entry.message, entry.decided
+    who = show.printable(message.source or "somebody")
+    line = Text(f"  {show.clock_time(entry.at_ms)}  ", style="dim")
+    line.append(who, style="bold")
+    line.append(f" said {show.facts(message.fields) or 'nothing'}  ", style="")
+    line.append(f"[{show.printable(f'{message.id} at ' if message.id else 'at ')}{show.printable(entry.broker)}]  ", style="dim")
+    added = show.printable(", ".join(sorted(decided.added)))
+    if decided.outcome is Outcome.HELD:
+        line.append(f"added {added}", style="green")
+        if not entry.told_in:
+            line.append(f" ({decided.reason}: told to nobody so far)", style="yellow")
+    else:
+        why = entry.detail or _WHY.get(str(decided.reason), "").format(added=added)
+        line.append(
+            f"{str(decided.outcome).replace('_', '-')}, {decided.reason}: {show.printable(why)}", style=_STYLES[decided.outcome]
+        )
+    return line
+
+
+_STYLES = {"told": "green", "merged": "cyan", "redundant": "dim", "late": "yellow", "dead_lettered": "red", "held": "green"}
+
+
+def _told_line(entry: Told) -> Text:
+    from rich.text import Text
+
+    notification = entry.notification
+    line = Text(f"  {show.clock_time(entry.at_ms)}  ", style="dim")
+    line.append(f"→ {show.printable(notification.subscription)}", style="bold")
+    line.append(f" was told {show.facts(notification.news)}  ")
+    line.append(f"[{notification.reason}, revision {notification.revision}, on {entry.kafka_topic}]  ", style="dim")
+    if entry.delivered_ms is None:
+        line.append("not delivered so far", style="yellow")
+    elif entry.replayed:
+        line.append(f"delivered {(entry.delivered_ms - entry.at_ms) / 1000:.1f} s later", style="green")
+    else:
+        line.append("delivered; what is left of the log does not explain it", style="yellow")
+    return line
