@@ -70,8 +70,9 @@ class Connection:
     def consumer(self, **extra: Any) -> Consumer:
         """A consumer that commits nothing unless ``extra`` says so. It need not be in a group, but librdkafka wants a name."""
         modest = {"group.id": "tidings-reader", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+        # A partition that is added waits for the question that is on its way: not the usual half second.
         with self.plain_errors():
-            return Consumer(self.config(**modest | extra))
+            return Consumer(self.config(**modest | {"fetch.wait.max.ms": 100} | extra))
 
     def admin(self) -> AdminClient:
         with self.plain_errors():

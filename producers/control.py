@@ -134,8 +134,8 @@ def _values(text: str, where: str) -> Iterator[tuple[int, Any]]:
     at = 0
     while (at := _skip(text, at, between)) < len(text):
         if in_array and text[at] == "]":
-            if text[at + 1 :].strip():
-                raise _not_json(where, text, at + 1, "nothing may follow the array")
+            if (rest := _skip(text, at + 1, " \t\r\n")) < len(text):
+                raise _not_json(where, text, rest, "nothing may follow the array")
             return
         line = text.count("\n", 0, at) + 1
         try:

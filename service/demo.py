@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -109,9 +109,8 @@ class Demo:
             yield from self._until_all_is_settled(subscriber)
 
     def _publish(self) -> None:
-        start_s = time.time()
         with Publisher(self._connection) as publisher:
-            for one in _paced(list(dated(self._run, int(start_s * 1000))), start_s):
+            for one in _paced(dated(self._run, time.time_ns() // 1_000_000)):
                 publisher.publish(one.message)
                 self.show.published += 1
 
@@ -171,9 +170,9 @@ def _delivered_to() -> list[str]:
     return [f"notify.{record['subscriber']}" for record in RECORDS if record["kind"] == "subscription"]
 
 
-def _paced(run: list[Published], start_s: float) -> Iterator[Published]:
+def _paced(run: Iterable[Published]) -> Iterator[Published]:
     for one in run:
-        if (early_s := start_s + one.at_ms / 1000 - time.time()) > 0:
+        if (early_s := one.at_ms / 1000 - time.time()) > 0:
             time.sleep(early_s)
         yield one
 

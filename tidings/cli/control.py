@@ -47,7 +47,11 @@ def apply_file(
     from producers import control
 
     timing = _default_timing()
-    records = control.read_text(sys.stdin.read(), "stdin", timing) if str(file) == "-" else control.read_file(file, timing)
+    if str(file) == "-":
+        show.from_keyboard("control records")
+        records = control.read_text(sys.stdin.read(), "stdin", timing)
+    else:
+        records = control.read_file(file, timing)
     connection = reach.connect(bootstrap_servers, dir, properties)
     write(connection, records, wait=not no_wait, as_json=as_json)
 

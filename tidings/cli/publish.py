@@ -41,6 +41,7 @@ def publish(
 
     limits = message_limits_of(load(None, os.environ))
     if str(file) == "-":
+        show.from_keyboard("messages")
         # A pipe may never end: each line is checked and sent as it comes.
         messages = checked(sys.stdin.buffer, "stdin", limits)
     else:

@@ -6,6 +6,7 @@ Names and values come from strangers, so nothing of theirs is ever taken for mar
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,12 @@ def remark(line: str) -> None:
     from rich.text import Text
 
     console(stderr=True).print(Text(printable(line), style="dim"))
+
+
+def from_keyboard(what: str) -> None:
+    """Say that input is awaited, if it is a person who must type it."""
+    if sys.stdin.isatty():
+        remark(f"reading {what} from the keyboard; Ctrl-D ends them")
 
 
 def console(*, stderr: bool = False) -> Console:
