@@ -8,6 +8,7 @@ import pytest
 
 from service.java import Java, find_java
 from service.kafka import EmbeddedKafka
+from service.testing import RunningService
 
 # A test that asks for one of these needs Java and takes seconds; `-m "not live"` leaves it out.
 LIVE_FIXTURES = frozenset({"java", "kafka", "spark", "service_up"})
@@ -29,3 +30,10 @@ def kafka(java: Java, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embe
     """A broker that all tests share: use topic names of your own."""
     with EmbeddedKafka.start(tmp_path_factory.mktemp("kafka"), java) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def service_up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
+    """A service that all tests share: use event topics, subscriptions and keys of your own."""
+    with RunningService.start(tmp_path_factory.mktemp("service") / "dir") as service:
+        yield service

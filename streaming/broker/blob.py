@@ -20,6 +20,7 @@ from streaming.gather.ledger import Ledger
 from streaming.gather.open_event import EventKey, OpenEvent, Span
 from tidings.errors import BadState
 from tidings.registers import Claim, Join, Register
+from tidings.values import plain
 
 FORMAT = 1
 _HEADER = struct.Struct(">2sBI")
@@ -120,7 +121,7 @@ def _event_datum(event: OpenEvent) -> dict[str, Any]:
 
 def _register_datum(register: Register) -> dict[str, Any]:
     claims = [
-        {"value": c.value, "published_ms": c.published_ms, "message_id": c.message_id, "source": c.source}
+        {"value": plain(c.value), "published_ms": c.published_ms, "message_id": c.message_id, "source": c.source}
         for c in register.claims
     ]
     return {"kind": str(register.kind), "claims": claims}

@@ -17,7 +17,8 @@ from tidings.codec import encode_notification
 from tidings.registers import Bounds
 from tidings.topic import Topic
 
-fields = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 2), max_size=3)
+values = st.integers(0, 2) | st.sampled_from([None, True, 1.5, "x", ("x", "y")])
+fields = st.dictionaries(st.sampled_from("abcd"), values, max_size=3)
 moves = st.one_of(
     st.tuples(st.just("publish"), st.sampled_from(["k1", "k2"]), fields, st.integers(-6_000, 3_000)),
     st.tuples(st.just("wait"), st.integers(0, 4_000)),

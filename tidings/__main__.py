@@ -1,0 +1,5 @@
+"""`python -m tidings` is `tidings`."""
+
+from tidings.cli.main import run
+
+run()
