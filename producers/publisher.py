@@ -8,7 +8,6 @@ from typing import Any, Self
 from confluent_kafka import KafkaError, KafkaException
 
 from producers.connection import Connection
-from producers.topics import LARGEST_MESSAGE_BYTES
 from tidings.codec import encode_message
 from tidings.control import DEFAULT_BROKER
 from tidings.errors import KafkaUnreachable, TidingsError
@@ -29,7 +28,7 @@ class Publisher:
         """Messages that Kafka has acknowledged."""
         self._connection = connection
         # The service dead-letters what is too large for it; the client sends whatever the Kafka topic takes.
-        self._producer = connection.producer(**{"message.max.bytes": LARGEST_MESSAGE_BYTES, "linger.ms": 5})
+        self._producer = connection.producer(**{"message.max.bytes": overlay.LARGEST_RECORD_BYTES, "linger.ms": 5})
         self._failures: list[KafkaError] = []
 
     def publish(self, message: Message, encoding: Encoding = Encoding.JSON) -> None:

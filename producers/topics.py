@@ -20,12 +20,13 @@ from producers.connection import Connection
 from tidings.errors import TidingsError
 from topology import overlay
 
-LARGEST_MESSAGE_BYTES = 16 * 1024 * 1024
 _ASK_S = 30.0
 _APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
 _COMPACTED = {"cleanup.policy": "compact"}
-_LARGE = {"max.message.bytes": str(LARGEST_MESSAGE_BYTES)}
-_LARGER = {"max.message.bytes": str(LARGEST_MESSAGE_BYTES + 1024 * 1024)}  # what is put aside has its reason with it, in headers
+_LARGE = {"max.message.bytes": str(overlay.LARGEST_RECORD_BYTES)}
+_LARGER = {
+    "max.message.bytes": str(overlay.LARGEST_RECORD_BYTES + 1024 * 1024)
+}  # what is put aside has its reason with it, in headers
 _AN_HOUR = {"retention.ms": "3600000", "segment.ms": "600000"}
 
 _PROMISED = frozenset({*_APPEND_TIME, *_COMPACTED})

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, TopicPartition
@@ -18,7 +19,9 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from producers.books import to_dict
 from producers.connection import Connection
+from service.directory import replace_text
 from streaming.broker.books import Books, total
 from streaming.broker.values import Outcome
 from tidings.errors import CannotRun
@@ -28,10 +31,14 @@ _log = logging.getLogger("tidings.metrics")
 
 
 class BooksFollower(threading.Thread):
-    """Follows the `books` Kafka topic: the newest record of each broker and bucket."""
+    """Follows the `books` Kafka topic: the newest record of each broker and bucket.
 
-    def __init__(self, connection: Connection) -> None:
+    ``path`` gets a copy, so that the books can be read when the service and its Kafka have gone.
+    """
+
+    def __init__(self, connection: Connection, path: Path) -> None:
         super().__init__(name="books-follower", daemon=True)
+        self._path = path
         self._newest: dict[str, tuple[str, Books]] = {}
         self._stopping = threading.Event()
         self._consumer = connection.consumer()
@@ -39,12 +46,15 @@ class BooksFollower(threading.Thread):
     def run(self) -> None:
         self._consumer.assign([TopicPartition(overlay.BOOKS, 0, OFFSET_BEGINNING)])
         while not self._stopping.is_set():
-            for message in self._consumer.consume(num_messages=100, timeout=0.5):
+            messages = self._consumer.consume(num_messages=100, timeout=0.5)
+            for message in messages:
                 value = message.value()
                 if message.error() or value is None:
                     continue
                 datum = json.loads(value)
                 self._newest[f"{datum['broker']}/{datum['bucket']}"] = datum["broker"], Books.from_dict(datum)
+            if messages:
+                replace_text(self._path, json.dumps(to_dict(self.by_broker()), indent=2) + "\n")
         self._consumer.close()
 
     def by_broker(self) -> dict[str, Books]:

@@ -172,7 +172,7 @@ class Service:
         return keeper
 
     def _serve_metrics(self, connection: Connection) -> None:
-        follower = BooksFollower(connection)
+        follower = BooksFollower(connection, self._directory.path / "books.json")
         follower.start()
         self._exits.callback(follower.stop)
         collector = ServiceCollector(

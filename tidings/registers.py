@@ -4,7 +4,8 @@ A register is a join-semilattice: `join` is commutative, associative and idempot
 reports do not change what a field becomes. Each register keeps *claims*: a value, and who said it when.
 
 `first` also keeps the values that lost, up to a bound, because people who disagree should not be silenced. The bound keeps the
-earliest claims; a set of the k smallest is itself a semilattice, so the bound does not break the laws. `union` is bounded the same way.
+earliest claims; a set of the k smallest is itself a semilattice, so the bound does not
+break the laws. `union` is bounded the same way.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def state(kind: Join, value: Value, published_ms: int, message_id: str, source: 
 
 
 def join(a: Register, b: Register, bounds: Bounds) -> Register:
-    """The least register that knows what both know. The kind is the left one's: a field keeps its kind while its event is open."""
+    """The least register that knows what both know. The kind is the left one's: a field keeps it while its event is open."""
     claims = a.claims + b.claims
     match a.kind:
         case Join.FIRST:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tidings.notification import Encoding
 from tidings.predicate import Everything, Missing, Predicate, Verdict, judge
@@ -19,7 +19,7 @@ class Subscription:
     broker: str
     topic: str
     deliver: str
-    where: Predicate = Everything()
+    where: Predicate = field(default_factory=Everything)
     missing: Missing = Missing.OPTIMISTIC
     every_ms: int = 0
     fields: frozenset[str] | None = None
@@ -31,5 +31,5 @@ class Subscription:
             return Verdict.MATCHES
         return judge(self.where, {**facts, "key": key}, self.missing)
 
-    def wants(self, field: str) -> bool:
-        return self.fields is None or field in self.fields
+    def wants(self, name: str) -> bool:
+        return self.fields is None or name in self.fields

@@ -18,6 +18,9 @@ from topology import overlay
 
 MESSAGE, MARK, TICK = "message", "mark", "tick"
 
+MOST_VALUE_BYTES = overlay.LARGEST_RECORD_BYTES + 1
+"""Kafka bounds records as they are compressed; a few bytes can unfold to gigabytes. Rows hold no more than this of a value."""
+
 
 def kind_of(kafka_topic: str, value: bytes | None) -> str:
     """What a record is; in the query the JVM decides the same (`streaming/spark/routing.py`)."""
@@ -52,13 +55,20 @@ def to_inputs(row: Any, limits: MessageLimits) -> list[Input]:
     return happened
 
 
+def _tick(value: bytes, append_ms: int) -> list[Input]:
+    try:
+        tick = json.loads(value)
+        return [Ticked(append_ms, int(tick["version"]), tuple(map(str, tick["partitions"])))]
+    except (ValueError, KeyError, TypeError):
+        return []  # not from our ticker, whatever it says of itself
+
+
 def read(row: Any, limits: MessageLimits) -> list[Input]:
     """What a row says has happened, however it came here."""
     append_ms = int(row.append_ms)
     partition = overlay.partition_name(row.kafka_topic, row.partition)
     if row.kind == TICK:
-        tick = json.loads(row.value)
-        return [Ticked(append_ms, tick["version"], tuple(tick["partitions"])), Marked(partition, append_ms)]
+        return [*_tick(row.value, append_ms), Marked(partition, append_ms)]
     if row.kind == MARK:
         return [Marked(partition, append_ms)]
     origin = Origin(row.kafka_topic, int(row.partition), int(row.offset), append_ms)

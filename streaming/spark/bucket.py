@@ -16,7 +16,7 @@ import pandas as pd
 
 from streaming.broker import blob
 from streaming.broker.books import Books
-from streaming.broker.inputs import in_log_order, to_inputs
+from streaming.broker.inputs import MOST_VALUE_BYTES, in_log_order, to_inputs
 from streaming.broker.state import BucketState, Rules
 from streaming.broker.step import step
 from streaming.broker.values import Marked, Outcome, Output, PutAside, Tell, Ticked
@@ -80,12 +80,12 @@ def to_records(outputs: Iterable[Output], rows: Iterable[Any]) -> Iterator[tuple
                 origin = output.origin
                 row = origins[origin.kafka_topic, origin.partition, origin.offset]
                 topic = overlay.LATE if output.outcome is Outcome.LATE else overlay.DEAD_LETTER
-                yield topic, row.record_key, row.value, list(aside_headers(output))
+                yield topic, row.record_key, row.value, list(aside_headers(output, row.value))
             case _:
                 pass
 
 
-def aside_headers(aside: PutAside) -> Iterator[tuple[str, bytes]]:
+def aside_headers(aside: PutAside, value: bytes | None) -> Iterator[tuple[str, bytes]]:
     """Why a record was put aside, where it came from and when."""
     origin = aside.origin
     yield "reason", str(aside.reason).encode()
@@ -94,6 +94,8 @@ def aside_headers(aside: PutAside) -> Iterator[tuple[str, bytes]]:
     yield "partition", str(origin.partition).encode()
     yield "offset", str(origin.offset).encode()
     yield "time", str(origin.append_ms).encode()
+    if value is not None and len(value) == MOST_VALUE_BYTES:
+        yield "cut", b"true"
 
 
 def books_records(bucket: int, before: dict[str, Any], books: dict[str, Books]) -> Iterator[tuple[Any, ...]]:

@@ -54,7 +54,7 @@ def start_query(spark: SparkSession, settings: QuerySettings) -> StreamingQuery:
         bucket_function(settings.bucket), OUTPUT_SCHEMA, STATE_SCHEMA, "append", GroupStateTimeout.NoTimeout
     )
     sink = outputs.writeStream.format("kafka").options(**kafka)
-    # Dead letters are as large as what was sent.
-    sink = sink.option("kafka.max.request.size", str(16 * 1024 * 1024))
+    # Dead letters are as large as what was sent, and have their reason with them.
+    sink = sink.option("kafka.max.request.size", str(overlay.LARGEST_RECORD_BYTES + 1024 * 1024))
     sink = sink.option("checkpointLocation", str(settings.checkpoint)).outputMode("append").queryName("tidings")
     return sink.trigger(processingTime=f"{settings.trigger_ms} milliseconds").start()

@@ -10,9 +10,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
-from streaming.broker.inputs import MARK, MESSAGE, TICK
+from streaming.broker.inputs import MARK, MESSAGE, MOST_VALUE_BYTES, TICK
 from tidings import avro
 from topology import overlay
+
+_MOST_KEY_BYTES = 512 * 1024
 
 
 def routed(records: DataFrame, *, service: str, secret: str, buckets: int, message_bytes: int) -> DataFrame:
@@ -26,8 +28,8 @@ def routed(records: DataFrame, *, service: str, secret: str, buckets: int, messa
         "partition",
         "offset",
         F.unix_millis("timestamp").alias("append_ms"),
-        F.col("key").alias("record_key"),
-        "value",
+        _cut(F.col("key"), _MOST_KEY_BYTES).alias("record_key"),
+        _cut(F.col("value"), MOST_VALUE_BYTES).alias("value"),
         F.when(kind == MESSAGE, read).alias("read"),
     ).where(~is_clock | (F.get_json_object(F.col("value").cast("string"), "$.service") == service))
     # With a secret in front nobody outside can aim many keys at one bucket.
@@ -48,6 +50,10 @@ def routed(records: DataFrame, *, service: str, secret: str, buckets: int, messa
         F.col("read.topic").alias("topic"),
         F.col("read.key").alias("key"),
     )
+
+
+def _cut(data: Column, most_bytes: int) -> Column:
+    return F.when(F.length(data) > most_bytes, F.substring(data, 1, most_bytes)).otherwise(data)
 
 
 def _topic_and_key(value: Column, message_bytes: int) -> Column:

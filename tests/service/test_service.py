@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from producers.books import read_books
 from producers.publisher import Publisher
 from service.directory import ServiceDirectory
 from service.testing import RunningService, wait_for
@@ -182,8 +183,16 @@ def test_subscriptions_change_while_it_runs(service_up, publisher):
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("subscription/broken", b'{"kind": "subscription", "name": "broken", "subscriber": "x", "topic": "t", "where": "a >"}', "where"),
-        ("subscription/evil", b'{"kind": "subscription", "name": "evil", "subscriber": "x", "topic": "t", "deliver": "control"}', "deliver"),
+        (
+            "subscription/broken",
+            b'{"kind": "subscription", "name": "broken", "subscriber": "x", "topic": "t", "where": "a >"}',
+            "where",
+        ),
+        (
+            "subscription/evil",
+            b'{"kind": "subscription", "name": "evil", "subscriber": "x", "topic": "t", "deliver": "control"}',
+            "deliver",
+        ),
         ("nonsense", b"{}", "key"),
         ("topic/t", b"not json", "JSON"),
     ],
@@ -228,7 +237,11 @@ def test_metrics_and_health(service_up):
     def scrape() -> str | None:
         with urllib.request.urlopen(base + "/metrics", timeout=5) as answer:
             text = answer.read().decode()
-        return text if f'tidings_received_total{{broker="b1"}} {float(service_up.books().received)}' in text else None
+        return (
+            text
+            if f'tidings_received_total{{broker="b1"}} {float(read_books(service_up.connection)["b1"].received)}' in text
+            else None
+        )
 
     text = wait_for("the metrics to show the books", scrape)
     assert 'tidings_books_balanced{broker="b1"} 1.0' in text
