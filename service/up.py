@@ -7,7 +7,6 @@ import hashlib
 import json
 import logging
 import os
-import re
 import sys
 import threading
 import time
@@ -21,6 +20,7 @@ from service.directory import ServiceDirectory, replace_text
 from service.java import find_java
 from service.keeper import ControlKeeper
 from service.metrics import BooksFollower, MetricsServer, ServiceCollector
+from service.supervised import SupervisedQuery
 from service.ticker import Ticker
 from streaming.broker.settings import message_limits_of, rules_of, timing_of
 from streaming.spark.bucket import BucketSettings
@@ -62,7 +62,7 @@ class Service:
         self._say = say
         self._exits = contextlib.ExitStack()
         self._ready = False
-        self._query: Any = None
+        self._query: SupervisedQuery | None = None
         self._kafka: Any = None
 
     def start(self) -> None:
@@ -84,7 +84,7 @@ class Service:
             self._check()
 
     def is_live(self) -> bool:
-        return self._query is not None and bool(self._query.isActive)
+        return self._query is not None and self._query.is_active
 
     # ---- starting -----------------------------------------------------------------------------------------------------
 
@@ -103,11 +103,11 @@ class Service:
         self._ticker.tick()
         self._ticker.flush()
         self._serve_metrics(connection)
-        self._run_query(service)
+        query = self._run_query(service)
         self._ticker.start()
         self._exits.callback(self._ticker.stop)
         self._keeper.start()
-        self._warm_up()
+        self._warm_up(query)
         self._ready = True
         self._directory.record_ready(self.bootstrap, os.getpid(), self.metrics_address)
 
@@ -189,9 +189,9 @@ class Service:
         self._exits.callback(server.stop)
         self.metrics_address = server.address
 
-    def _run_query(self, service: str) -> None:
+    def _run_query(self, service: str) -> SupervisedQuery:
         from service.jars import spark_jars
-        from streaming.spark.session import start_session
+        from streaming.spark.session import start_session, stop_session
 
         self._say("starting Spark")
         spark_settings = self.config.spark
@@ -209,37 +209,40 @@ class Service:
                 log_config=log_config,
                 local_dir=self._directory.path / "spark",
             )
-        self._exits.callback(spark.stop)
+        self._exits.callback(stop_session, spark)
         self._directory.record_process("Spark", spark.sparkContext._gateway.proc.pid)
-        self._query = start_query(
-            spark,
-            QuerySettings(
-                bootstrap_servers=self.bootstrap,
-                checkpoint=self._directory.checkpoint,
-                service=service,
-                secret=self._directory.secret,
-                buckets=spark_settings.buckets,
-                bucket=BucketSettings(
-                    control_dir=str(self._directory.control),
-                    rules=rules_of(self.config, spark_settings.buckets),
-                    limits=message_limits_of(self.config),
-                    timing=timing_of(self.config),
-                ),
-                trigger_ms=spark_settings.trigger_ms,
-                max_offsets_per_trigger=spark_settings.max_offsets_per_trigger,
-                kafka_properties=client_properties(self.config),
-            ),
-        )
+        settings = self._query_settings(service)
+        self._query = SupervisedQuery(lambda: start_query(spark, settings))
         self._exits.callback(self._query.stop)
+        return self._query
 
-    def _warm_up(self) -> None:
+    def _query_settings(self, service: str) -> QuerySettings:
+        spark = self.config.spark
+        return QuerySettings(
+            bootstrap_servers=self.bootstrap,
+            checkpoint=self._directory.checkpoint,
+            service=service,
+            secret=self._directory.secret,
+            buckets=spark.buckets,
+            bucket=BucketSettings(
+                control_dir=str(self._directory.control),
+                rules=rules_of(self.config, spark.buckets),
+                limits=message_limits_of(self.config),
+                timing=timing_of(self.config),
+            ),
+            trigger_ms=spark.trigger_ms,
+            max_offsets_per_trigger=spark.max_offsets_per_trigger,
+            kafka_properties=client_properties(self.config),
+        )
+
+    def _warm_up(self, query: SupervisedQuery) -> None:
         """The first batches compile code and start workers: `ready` is said when they are over."""
         self._say("warming up")
         deadline = time.monotonic() + _WARM_S
         seen: set[int] = set()
         while len(seen) < _WARM_BATCHES and time.monotonic() < deadline:
             self._check()
-            if progress := self._query.lastProgress:
+            if progress := query.last_progress:
                 seen.add(progress["batchId"])
             time.sleep(0.05)
         self._check()
@@ -247,16 +250,15 @@ class Service:
     # ---- watching -----------------------------------------------------------------------------------------------------
 
     def _check(self) -> None:
-        if self._query is not None and (error := self._query.exception()) is not None:
-            _log.error("%s", error)
-            raise CannotRun(f"the query stopped: {_cause(str(error))}; see {self._directory.logs}")
         if self._kafka is not None and not self._kafka.is_alive():
             raise CannotRun(f"the embedded Kafka ended; see {self._directory.kafka / 'kafka.log'}")
         if self._keeper.failure is not None:
             raise CannotRun(f"the control data can no longer be read: {self._keeper.failure}")
+        if self._query is not None and (cause := self._query.check()):
+            raise CannotRun(f"the query stopped: {cause}; see {self._directory.logs}")
 
     def _progress(self) -> dict[str, float]:
-        progress = self._query.lastProgress if self._query is not None else None
+        progress = self._query.last_progress if self._query is not None else None
         if not progress:
             return {}
         return {
@@ -264,13 +266,6 @@ class Service:
             "rows": progress["numInputRows"],
             "seconds": progress["durationMs"].get("triggerExecution", 0) / 1000,
         }
-
-
-def _cause(text: str) -> str:
-    """The one line of a Spark failure that says what happened."""
-    ours = re.findall(r"tidings\.errors\.\w+: (.+)", text)
-    causes = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception): .+", text, flags=re.MULTILINE)
-    return str((ours or causes[-1:] or text.strip().splitlines() or ["no reason given"])[0])[:300]
 
 
 @contextlib.contextmanager

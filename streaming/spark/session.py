@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+_END_S = 10.0
 _STATE = "spark.sql.streaming.stateStore"
 
 _SETTINGS: Mapping[str, str] = {
@@ -60,4 +65,23 @@ def start_session(
     builder = SparkSession.builder.master(master).appName("tidings")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    interrupt = signal.getsignal(signal.SIGINT)
+    session = builder.getOrCreate()
+    if threading.current_thread() is threading.main_thread():
+        # PySpark takes Ctrl-C for itself; who started the session decides what it means.
+        signal.signal(signal.SIGINT, interrupt)
+    return session
+
+
+def stop_session(session: SparkSession) -> None:
+    """Stop Spark and its Java process: PySpark alone would leave that until Python ends, and then not wait for it."""
+    gateway = session.sparkContext._gateway
+    session.stop()
+    gateway.shutdown()
+    SparkContext._gateway = SparkContext._jvm = None
+    gateway.proc.stdin.close()
+    try:
+        gateway.proc.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        gateway.proc.kill()
+        gateway.proc.wait()

@@ -1,0 +1,122 @@
+"""Faults on a real service: killed, interrupted, behind with its reading. Held to the plain reference over the same log."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import psutil
+import pytest
+
+from producers.connection import Connection
+from producers.incidents import incidents
+from producers.publisher import Publisher
+from producers.workload import dated
+from service.java import Java
+from service.kafka import EmbeddedKafka
+from service.testing import RunningService, wait_for
+from streaming.broker.values import Outcome
+from streaming.testing import subscription, topic
+from tidings.message import Message
+
+pytestmark = pytest.mark.timeout(400)
+
+CONTROL = (
+    topic(fields={"severity": "max", "tags": "union"}, hold_ms=400, window_ms=6000),
+    subscription("all"),
+    subscription("some", where="severity >= 3", missing="patient", every_ms=1500, fields=["what", "where", "tags"]),
+)
+
+
+def publish_while(connection: Connection, messages: list, started: threading.Event) -> None:
+    """Publish at the workload's own pace, whatever happens to the broker meanwhile."""
+    with Publisher(connection) as publisher:
+        for one in dated(messages, time.time_ns() // 1_000_000):
+            time.sleep(max(0.0, one.at_ms / 1000 - time.time()))
+            publisher.publish(one.message)
+            started.set()
+
+
+def settled(service: RunningService, count: int) -> bool:
+    books = service.books()
+    return books.received >= count and books.total(Outcome.HELD) == 0
+
+
+def assert_repeats_are_equal(service: RunningService, *kafka_topics: str) -> None:
+    by_id = defaultdict(set)
+    for record in service.read(*kafka_topics):
+        by_id[json.loads(record.value)["id"]].add(record.value)
+    assert all(len(values) == 1 for values in by_id.values())
+
+
+@pytest.mark.usefixtures("java")
+def test_killed_in_the_middle_of_a_stream(tmp_path: Path):
+    messages = incidents(25, 20, seed=3, spread_ms=14_000, burst_ms=4_000)
+    service = RunningService.start(tmp_path / "dir")
+    try:
+        service.apply(*CONTROL)
+        kafka = json.loads((service.directory / "processes.json").read_text())
+        started = threading.Event()
+        publishing = threading.Thread(target=publish_while, args=(service.connection, messages, started), daemon=True)
+        publishing.start()
+        started.wait(30)
+        service.wait_received(100)
+        service.kill()
+        orphans = [psutil.Process(each["pid"]) for each in kafka if psutil.pid_exists(each["pid"])]
+        assert orphans, "Kafka outlives a killed service"
+
+        service = service.restart()
+        assert "left over from a run that was killed" in service.directory.with_suffix(".stderr").read_text()
+        assert not any(orphan.is_running() for orphan in orphans)
+        publishing.join(60)
+        assert not publishing.is_alive()
+        wait_for("all messages to be settled", lambda: settled(service, len(messages)), 90)
+
+        books = service.books()
+        assert (books.received, books.balanced) == (len(messages), True)
+        wait_for("all to be told", lambda: not service.differences(), 30)
+        assert_repeats_are_equal(service, "notify.all", "notify.some")
+        assert service.stop(signal.SIGINT) == 0
+    finally:
+        service.stop()
+    left = json.loads((service.directory / "processes.json").read_text())
+    assert not [each for each in left if psutil.pid_exists(each["pid"])]
+
+
+@pytest.mark.parametrize("stop", [signal.SIGKILL])
+def test_a_backlog_is_not_overtaken_by_the_clock(java: Java, tmp_path: Path, stop: signal.Signals):
+    """Windows pass while the service is down; then it reads little at a time, and still decides as if it had kept up."""
+    with EmbeddedKafka.start(tmp_path / "kafka", java) as kafka:
+        env = {"TIDINGS_KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrap, "TIDINGS_SPARK_MAX_OFFSETS_PER_TRIGGER": "150"}
+        with RunningService.start(tmp_path / "dir", env) as service:
+            service.apply(*CONTROL)
+            service.process.send_signal(stop)
+            service.process.wait()
+            messages = incidents(30, 15, seed=5, spread_ms=6_000, burst_ms=3_000)
+            publish_while(service.connection, messages, threading.Event())
+            with Publisher(service.connection) as publisher:
+                # One partition gets far more than the other: it lags behind.
+                for number in range(1500):
+                    publisher.publish(Message("incident", "one key", {f"f{number % 7}": number % 3, "severity": number}))
+            count = len(messages) + 1500
+            service = service.restart()
+            try:
+                wait_for("all messages to be settled", lambda: settled(service, count), 120)
+                assert service.books().balanced
+                wait_for("all to be told", lambda: not service.differences(), 30)
+                assert service.books().to_dict()["late"] == 0
+            finally:
+                service.stop()
+
+
+@pytest.mark.usefixtures("java")
+def test_what_was_fixed_for_the_directory_cannot_change(tmp_path: Path):
+    (tmp_path / "dir").mkdir()
+    made = {"spark.buckets": 4, "spark.shuffle_partitions": 2, "Kafka cluster": "another"}
+    (tmp_path / "dir" / "made-with.json").write_text(json.dumps(made))
+    with pytest.raises(AssertionError, match=r"was made with spark\.buckets = 4, not 8"):
+        RunningService.start(tmp_path / "dir")
