@@ -11,6 +11,7 @@ import pytest
 
 from producers.books import read_books
 from producers.publisher import Publisher
+from producers.subscriber import Subscriber
 from service.directory import ServiceDirectory
 from service.testing import RunningService, wait_for
 from streaming.testing import subscription, topic
@@ -58,6 +59,18 @@ def test_the_same_event_from_json_and_avro(service_up, publisher):
         assert not news.keys() & notification["news"].keys()
         news |= notification["news"]
     assert news == {"a": 1, "b": "x", "c": ["y", "ž"]}
+
+
+def test_a_subscription_may_ask_for_avro_and_for_another_kafka_topic(service_up, publisher):
+    records = [subscription(name, topic="avro", deliver="shared.avro", encoding="avro") for name in ("one", "two")]
+    service_up.apply(*records)
+    publisher.publish(Message("avro", "k", {"a": ("x", "y"), "b": None}))
+    publisher.flush()
+    with Subscriber(service_up.connection, "shared.avro", subscription="two") as subscriber:
+        notification = subscriber.poll(30)
+    assert notification is not None
+    assert (notification.subscription, notification.news) == ("two", {"a": ("x", "y"), "b": None})
+    wait_for("both to be told", lambda: len(service_up.read("shared.avro")) == 2)
 
 
 @pytest.mark.parametrize("key", ["plain", "ünïcödé ✓", "a/b", "x" * 1024, "\x00\x01", '"quoted" \\ \u2028', "null", "5"])
