@@ -15,10 +15,12 @@ from tidings.cli import show
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
+    from rich.text import Text
 
     from service.demo import Demo, Show, Verdict
 
 _NOTICE_S = 2.0
+_SHOWN = 8
 
 
 def demo(
@@ -96,6 +98,7 @@ def _watch_live(run: Demo, console: Console) -> None:
 def _picture(state: Show, messages: int) -> RenderableType:
     from rich.console import Group
     from rich.progress_bar import ProgressBar
+    from rich.table import Table
     from rich.text import Text
 
     told = sum(state.told.values())
@@ -106,7 +109,9 @@ def _picture(state: Show, messages: int) -> RenderableType:
     for line in lines:
         line.no_wrap = True
         line.overflow = "ellipsis"
-    return Group(heads, ProgressBar(total=messages, completed=state.published, width=60), *lines)
+    bar = Table.grid()
+    bar.add_row(ProgressBar(total=messages, completed=state.published, width=60))
+    return Group(heads, bar, *lines)
 
 
 def _line(state: Show, messages: int) -> str:
@@ -147,7 +152,8 @@ def _suppressed(verdict: Verdict) -> float:
 def _print_verdict(verdict: Verdict) -> None:
     console = show.console()
     console.print()
-    console.print(_story(verdict))
+    for line in _story(verdict):
+        console.print(line, soft_wrap=False)
     console.print()
     console.print(_summary(verdict))
     console.print()
@@ -182,27 +188,24 @@ def _summary(verdict: Verdict) -> Table:
     return table
 
 
-def _story(verdict: Verdict) -> Table:
+def _story(verdict: Verdict) -> Iterator[Text]:
     """One event: what was published about it, and what its subscriber saw."""
-    from rich.table import Table
     from rich.text import Text
 
     from service.demo import WATCHED
 
     story = verdict.story
     arrived = story.arrived
-    heard = [t.notification for t in story.told if t.notification.subscription == WATCHED]
+    said = [arrived[decided.origin].message for decided in story.decided if decided.origin in arrived]
+    heard = [tell.notification for tell in story.told if tell.notification.subscription == WATCHED]
     topic, key = verdict.story_of
-    said = [show.facts(arrived[d.origin].message.fields) for d in story.decided if d.origin in arrived]
-    table = Table(title=f"{show.printable(topic)} · {show.printable(key)}", title_justify="left", box=None, pad_edge=False)
-    table.add_column(f"{len(said)} reports were published", style="dim", ratio=1, no_wrap=True, overflow="ellipsis")
-    table.add_column(f"{WATCHED} was told {len(heard)} times", ratio=1, no_wrap=True, overflow="ellipsis")
-    height = max(len(heard), 10)
-    left = said if len(said) <= height else [*said[: height - 1], f"… and {len(said) - height + 1} more"]
-    for row in range(max(len(left), len(heard))):
-        # As text, not markup: a value may hold square brackets.
-        told = Text()
-        if row < len(heard):
-            told = Text.assemble((f"{heard[row].reason} ", "green"), show.facts(heard[row].news))
-        table.add_row(Text(left[row] if row < len(left) else ""), told)
-    return table
+    # As text, not markup: a value may hold square brackets.
+    yield Text(f"One event: {show.printable(topic)} · {show.printable(key)}", style="bold")
+    yield Text(f"{len(said)} reports were published")
+    for message in said[:_SHOWN]:
+        line = f"  {show.printable(message.source or '?'):<10} {show.facts(message.fields)}"
+        yield Text(line, style="dim", no_wrap=True, overflow="ellipsis")
+    yield Text(f"  … and {len(said) - _SHOWN} more", style="dim") if len(said) > _SHOWN else Text("")
+    yield Text(f"{WATCHED} was told {show.count(len(heard), 'time')}, each time only the news")
+    for told in heard:
+        yield Text.assemble((f"  {told.reason:<10} ", "green"), show.facts(told.news))
