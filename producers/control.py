@@ -172,7 +172,7 @@ def fold(records: Iterable[Record], timing: Timing | None = None) -> Iterator[Sn
         try:
             snapshot = snapshot.apply(version, (record.key or b"").decode(errors="replace"), record.value)
         except BadControl:
-            snapshot = Snapshot(version, snapshot.records, snapshot.timing)
+            snapshot = snapshot.passing_over(version)
         yield snapshot
 
 

@@ -104,7 +104,7 @@ class ControlKeeper(threading.Thread):
                 _log.warning("%s", error)
                 self.rejected += 1
                 self._dead_letter(message, error)
-                self.snapshot = Snapshot(version, self.snapshot.records, self.snapshot.timing)
+                self.snapshot = self.snapshot.passing_over(version)
         self._producer.flush()
 
     def _dead_letter(self, message: Message, error: BadControl) -> None:

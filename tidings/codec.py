@@ -72,6 +72,7 @@ def decode_notification(value: bytes) -> Notification:
     else:
         raise ValueError("not a notification: neither JSON nor Avro with the notification schema")
     return Notification(
+        id=datum["id"],
         subscriber=datum["subscriber"],
         subscription=datum["subscription"],
         topic=datum["topic"],

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -50,11 +50,12 @@ class Link:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The control data at one version. ``records`` is what the wire said; everything else is read from it."""
+    """The control data at one version. ``records`` is what the wire said, ``since`` the version that first had each."""
 
     version: int = 0
     records: Mapping[str, Record] = field(default_factory=dict)
     timing: Timing = field(default_factory=Timing)
+    since: Mapping[str, int] = field(default_factory=dict)
 
     def apply(self, version: int, key: str, value: bytes | None) -> Snapshot:
         """The snapshot after one more record; raises `BadControl` when the record cannot be applied."""
@@ -62,12 +63,18 @@ class Snapshot:
         if kind not in _READERS or not name:
             kinds = ", ".join(sorted(_READERS))
             raise BadControl(key, f"the key must be '<kind>/<name>' with a kind of: {kinds}")
-        records = dict(self.records)
+        records, since = dict(self.records), dict(self.since)
         if value is None:
             records.pop(key, None)
+            since.pop(key, None)
         else:
             records[key] = read_record(key, value, self.timing)
-        return Snapshot(version, records, self.timing)
+            since.setdefault(key, version)
+        return Snapshot(version, records, self.timing, since)
+
+    def passing_over(self, version: int) -> Snapshot:
+        """The snapshot after a record that could not be applied: only the version moves."""
+        return replace(self, version=version)
 
     @cached_property
     def _topics(self) -> dict[str, Topic]:
@@ -76,7 +83,8 @@ class Snapshot:
     @cached_property
     def subscriptions(self) -> dict[str, Subscription]:
         """By name."""
-        return {s.name: s for s in self._read("subscription")}
+        found = self._read("subscription")
+        return {s.name: replace(s, since=self.since[f"subscription/{s.name}"]) for s in found}
 
     @cached_property
     def by_topic(self) -> dict[tuple[str, str], tuple[Subscription, ...]]:
@@ -101,12 +109,12 @@ class Snapshot:
         return self._topics.get(name) or Topic(name, timing=self.timing)
 
     def to_json(self) -> str:
-        return json.dumps({"version": self.version, "records": self.records}, sort_keys=True)
+        return json.dumps({"version": self.version, "records": self.records, "since": self.since}, sort_keys=True)
 
     @staticmethod
     def from_json(text: str, timing: Timing) -> Snapshot:
         datum = json.loads(text)
-        return Snapshot(datum["version"], datum["records"], timing)
+        return Snapshot(datum["version"], datum["records"], timing, datum["since"])
 
     def _read(self, kind: str) -> list[Any]:
         reader = _READERS[kind]

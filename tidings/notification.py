@@ -29,6 +29,7 @@ class Encoding(StrEnum):
 class Notification:
     """Only what the subscription has not been told; ``revision`` counts what it was told about this event."""
 
+    id: str
     subscriber: str
     subscription: str
     topic: str
@@ -43,7 +44,10 @@ class Notification:
     last_ms: int
     conflicts: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
 
-    @property
-    def id(self) -> str:
-        """The same for the same telling, also when a crash makes it leave twice."""
-        return digest(self.subscription, self.event, self.revision)
+
+def notification_id(subscription: str, since: int, event: str, revision: int) -> str:
+    """The same for the same telling, also when a crash makes it leave twice.
+
+    ``since`` tells a subscription from an earlier one of the same name, which may have been told other things.
+    """
+    return digest(subscription, since, event, revision)

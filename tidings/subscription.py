@@ -12,7 +12,10 @@ from tidings.values import Value
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """``fields`` limits what is told and what counts as news; None means every field."""
+    """``fields`` limits what is told and what counts as news; None means every field.
+
+    ``since`` is the version of the control data that brought a subscription of this name; changing it keeps that.
+    """
 
     name: str
     subscriber: str
@@ -24,6 +27,7 @@ class Subscription:
     every_ms: int = 0
     fields: frozenset[str] | None = None
     encoding: Encoding = Encoding.JSON
+    since: int = 0
 
     def judge(self, key: str, facts: Mapping[str, Value]) -> Verdict:
         """Whether the event is this subscription's business, as far as it is known. The event key can be asked for as `key`."""

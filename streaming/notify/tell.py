@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from streaming.gather.ledger import Ledger
 from streaming.gather.open_event import OpenEvent
 from tidings import event as events
-from tidings.notification import Notification, Reason
+from tidings.notification import Notification, Reason, notification_id
 from tidings.predicate import Verdict
 from tidings.subscription import Subscription
 from tidings.topic import Topic
@@ -55,6 +55,7 @@ def _notification(
 ) -> Notification:
     conflicts = events.conflicts(event.knowledge)
     return Notification(
+        id=notification_id(subscription.name, subscription.since, event.id, revision),
         subscriber=subscription.subscriber,
         subscription=subscription.name,
         topic=event.at[1],

@@ -67,7 +67,21 @@ def messages(count: int) -> list[Message]:
 
 
 def told(number: int, subscription: str = "ops") -> Notification:
-    return Notification("ops", subscription, "incident", "5th", f"event-{number}", 1, Reason.FIRST, {"floor": number}, 1, 0, 0, 0)
+    return Notification(
+        f"n-{subscription}-{number}",
+        "ops",
+        subscription,
+        "incident",
+        "5th",
+        f"event-{number}",
+        1,
+        Reason.FIRST,
+        {"floor": number},
+        1,
+        0,
+        0,
+        0,
+    )
 
 
 def deliver(connection: Connection, kafka_topic: str, *values: bytes | None) -> None:

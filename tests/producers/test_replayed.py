@@ -171,7 +171,7 @@ class TestStory:
     def test_what_was_delivered_but_does_not_follow_from_the_log_is_shown_too(self, scene: Scene) -> None:
         replayed = scene.replay(only=("incident", KEY))
         told_before = replayed.told[0].notification
-        other = type(told_before)("ops", "ops", "incident", KEY, "forgotten", 1, Reason.FINAL, {"what": "x"}, 1, 0, 0, 0)
+        other = type(told_before)("n", "ops", "ops", "incident", KEY, "forgotten", 1, Reason.FINAL, {"what": "x"}, 1, 0, 0, 0)
         last = story(replayed, {other.id: Delivered("notify.ops", other, 2**45)})[-1]
         assert last == Told(2**45, "notify.ops", other, 2**45, replayed=False)
 

@@ -80,13 +80,13 @@ def test_nothing_is_told_twice(script):
     known: dict[tuple[str, str], dict] = defaultdict(dict)
     last_revision: dict[tuple[str, str], int] = {}
     ids = set()
-    gone_and_back = {"s1", "s2"}  # who unsubscribes and comes back is told again
+    gone_and_back = {"s1", "s2"}  # who unsubscribes and comes back is told again, under other ids
     for tell in told(script.run()[1]):
         notification = tell.notification
         at = (notification.subscription, notification.event)
+        assert notification.id not in ids
+        ids.add(notification.id)
         if notification.subscription not in gone_and_back:
-            assert notification.id not in ids
-            ids.add(notification.id)
             assert notification.revision == last_revision.get(at, 0) + 1
             last_revision[at] = notification.revision
             assert all(known[at].get(name, "untold") != value for name, value in notification.news.items())

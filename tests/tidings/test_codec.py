@@ -38,6 +38,7 @@ messages = st.builds(
 )
 notifications = st.builds(
     Notification,
+    id=names,
     subscriber=names,
     subscription=names,
     topic=names,

@@ -259,7 +259,20 @@ def write(connection: Connection, kafka_topic: str, value: bytes | str, **more: 
 def told(subscriber: str, number: int, key: str = "5th and Main") -> Notification:
     news = {"what": "fi\x1b[31mre [bold]", "floor": number}
     return Notification(
-        subscriber, subscriber, "incident", key, f"e{number}", 1, Reason.FIRST, news, 2, 1, 0, 0, {"what": ("smoke",)}
+        f"n-{subscriber}-{number}",
+        subscriber,
+        subscriber,
+        "incident",
+        key,
+        f"e{number}",
+        1,
+        Reason.FIRST,
+        news,
+        2,
+        1,
+        0,
+        0,
+        {"what": ("smoke",)},
     )
 
 
