@@ -13,13 +13,35 @@ from streaming.broker.values import Outcome
 from topology import overlay
 
 
+class NewestBooks:
+    """The newest record of every broker and bucket, of the service that wrote last: another directory is another service."""
+
+    def __init__(self) -> None:
+        self._services: dict[str, dict[tuple[str, int], Books]] = {}
+        self._last = ""
+
+    def take(self, value: bytes | None) -> None:
+        """A record of the `books` Kafka topic; one that nobody can read counts for nothing."""
+        try:
+            datum = json.loads(value or b"")
+            service, at, books = str(datum["service"]), (str(datum["broker"]), int(datum["bucket"])), Books.from_dict(datum)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return
+        self._services.setdefault(service, {})[at] = books
+        self._last = service
+
+    def by_broker(self) -> dict[str, Books]:
+        parts = list(self._services.get(self._last, {}).items())
+        brokers = sorted({broker for (broker, _), _ in parts})
+        return {name: total(books for (broker, _), books in parts if broker == name) for name in brokers}
+
+
 def read_books(connection: Connection) -> dict[str, Books]:
-    """The books of each broker: the newest record of every bucket, summed."""
-    newest: dict[bytes | None, tuple[str, Books] | None] = {}
+    """The books of each broker as they are now."""
+    newest = NewestBooks()
     for record in read_all(connection, [overlay.BOOKS]):
-        newest[record.key] = _entry(record.value)
-    entries = [entry for entry in newest.values() if entry is not None]
-    return {name: total(books for broker, books in entries if broker == name) for name in sorted({name for name, _ in entries})}
+        newest.take(record.value)
+    return newest.by_broker()
 
 
 def suppressed_share(books: Books) -> float:
@@ -39,12 +61,3 @@ def from_dict(datum: Mapping[str, Any]) -> dict[str, Books]:
 
 def _with_share(books: Books) -> dict[str, Any]:
     return {**books.to_dict(), "suppressed_share": round(suppressed_share(books), 6)}
-
-
-def _entry(value: bytes | None) -> tuple[str, Books] | None:
-    """A deleted entry and one that nobody can read count for nothing."""
-    try:
-        datum = json.loads(value or b"")
-        return str(datum["broker"]), Books.from_dict(datum)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None

@@ -27,7 +27,6 @@ _LARGE = {"max.message.bytes": str(overlay.LARGEST_RECORD_BYTES)}
 _LARGER = {
     "max.message.bytes": str(overlay.LARGEST_RECORD_BYTES + 1024 * 1024)
 }  # what is put aside has its reason with it, in headers
-_AN_HOUR = {"retention.ms": "3600000", "segment.ms": "600000"}
 
 _PROMISED = frozenset({*_APPEND_TIME, *_COMPACTED})
 """What is changed in a Kafka topic that exists already. All else is the operator's business."""
@@ -56,10 +55,13 @@ def control_spec(replication: int = CLUSTER_DEFAULT) -> TopicSpec:
 
 
 def service_topics(partitions: int, replication: int) -> list[TopicSpec]:
-    """What every service needs, whatever its overlay. The clock and the books are in one order, so in one partition."""
+    """What every service needs, whatever its overlay. The clock and the books are in one order, so in one partition.
+
+    The clock is kept as long as publications are: the query refuses to go on where records it has not read are gone.
+    """
     return [
         control_spec(replication),
-        TopicSpec(overlay.CLOCK, 1, replication, _AN_HOUR),
+        TopicSpec(overlay.CLOCK, 1, replication),
         TopicSpec(overlay.BOOKS, 1, replication, _COMPACTED),
         TopicSpec(overlay.LATE, partitions, replication, _LARGER),
         TopicSpec(overlay.DEAD_LETTER, partitions, replication, _LARGER),

@@ -4,6 +4,9 @@ DIR/kafka/  checkpoint/  control/  logs/
     service.lock      held by the running service; the kernel lets go of it when the service dies
     processes.json    what the service started, to find what outlived it
     service.json      where the running service can be reached
+    made-with.json    what cannot change for the life of the directory
+    books.json        the books as they were last, for when Kafka is gone too
+    spark/            Spark's scratch files
     secret            decides which bucket a key is in; as old as the checkpoint
 """
 

@@ -222,7 +222,8 @@ def _format_if_new(directory: Path, java: Java, jars: list[Path]) -> None:
         return
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     command = [*_java(directory, java, jars, 256), "kafka.tools.StorageTool", "format", "--standalone", "--ignore-formatted"]
-    command += ["--cluster-id", cluster, "--config", "broker.properties"]
+    # In one word: an id may begin with a dash.
+    command += [f"--cluster-id={cluster}", "--config", "broker.properties"]
     try:
         with (directory / "kafka.out").open("wb") as out:
             subprocess.run(command, cwd=directory, stdin=subprocess.DEVNULL, stdout=out, stderr=out, timeout=60, check=True)

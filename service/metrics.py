@@ -19,10 +19,10 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from producers.books import to_dict
+from producers.books import NewestBooks, to_dict
 from producers.connection import Connection
 from service.directory import replace_text
-from streaming.broker.books import Books, total
+from streaming.broker.books import Books
 from streaming.broker.values import Outcome
 from tidings.errors import CannotRun
 from topology import overlay
@@ -39,7 +39,7 @@ class BooksFollower(threading.Thread):
     def __init__(self, connection: Connection, path: Path) -> None:
         super().__init__(name="books-follower", daemon=True)
         self._path = path
-        self._newest: dict[str, tuple[str, Books]] = {}
+        self._newest = NewestBooks()
         self._stopping = threading.Event()
         self._consumer = connection.consumer()
 
@@ -48,18 +48,14 @@ class BooksFollower(threading.Thread):
         while not self._stopping.is_set():
             messages = self._consumer.consume(num_messages=100, timeout=0.5)
             for message in messages:
-                value = message.value()
-                if message.error() or value is None:
-                    continue
-                datum = json.loads(value)
-                self._newest[f"{datum['broker']}/{datum['bucket']}"] = datum["broker"], Books.from_dict(datum)
+                if not message.error():
+                    self._newest.take(message.value())
             if messages:
                 replace_text(self._path, json.dumps(to_dict(self.by_broker()), indent=2) + "\n")
         self._consumer.close()
 
     def by_broker(self) -> dict[str, Books]:
-        parts = list(self._newest.values())
-        return {broker: total(b for name, b in parts if name == broker) for broker in sorted({name for name, _ in parts})}
+        return self._newest.by_broker()
 
     def stop(self) -> None:
         self._stopping.set()
@@ -82,6 +78,7 @@ class ServiceCollector(Collector):
         told = CounterMetricFamily("tidings_notifications", "Notifications written.", labels=["broker", "reason"])
         conflicts = CounterMetricFamily("tidings_conflicts", "Values that disagreed.", labels=["broker"])
         evicted = CounterMetricFamily("tidings_evicted_events", "Events closed early to make room.", labels=["broker"])
+        left_out = CounterMetricFamily("tidings_left_out", "What a bound kept out.", labels=["broker", "bound"])
         balanced = GaugeMetricFamily("tidings_books_balanced", "1 while the books balance.", labels=["broker"])
         for broker, books in self.books().items():
             received.add_metric([broker], books.received)
@@ -94,7 +91,9 @@ class ServiceCollector(Collector):
                     outcomes.add_metric([broker, outcome, reason], count)
             for reason, count in sorted(books.notifications.items()):
                 told.add_metric([broker, reason], count)
-        yield from (received, outcomes, held, told, conflicts, evicted, balanced)
+            for bound, count in sorted(books.left_out.items()):
+                left_out.add_metric([broker, bound], count)
+        yield from (received, outcomes, held, told, conflicts, evicted, left_out, balanced)
         for name, value in self.progress().items():
             yield GaugeMetricFamily(f"tidings_batch_{name}", f"Of the last batch: {name.replace('_', ' ')}.", value=value)
         version, rejected = self.control()

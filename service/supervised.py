@@ -7,8 +7,10 @@ offsets to report then).
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -18,6 +20,7 @@ _log = logging.getLogger("tidings.query")
 
 _TRIES = 5
 _WITHIN_S = 300.0
+_LAST_READ_S = 5.0
 _OURS = re.compile(r"tidings\.errors\.\w+: (.+)")
 _ANY = re.compile(r"^(?:[\w$]+\.)*\w*(?:Error|Exception): .+", re.MULTILINE)
 
@@ -73,7 +76,20 @@ class SupervisedQuery:
         return self._query.lastProgress
 
     def stop(self) -> None:
+        """Read what is there, for a moment, then stop.
+
+        A backlog is left for the next start; but a service that was idle leaves nothing unread which Kafka might delete before.
+        """
+        if self.is_active:
+            reading = threading.Thread(target=self._read_what_is_there, daemon=True)
+            reading.start()
+            reading.join(_LAST_READ_S)
         self._query.stop()
+
+    def _read_what_is_there(self) -> None:
+        # Stopping the query ends the waiting with an error that nobody is interested in any more.
+        with contextlib.suppress(Exception):
+            self._query.processAllAvailable()
 
 
 def cause_of(text: str) -> str:

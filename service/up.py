@@ -11,6 +11,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
 
@@ -225,6 +227,7 @@ class Service:
             secret=self._directory.secret,
             buckets=spark.buckets,
             bucket=BucketSettings(
+                service=service,
                 control_dir=str(self._directory.control),
                 rules=rules_of(self.config, spark.buckets),
                 limits=message_limits_of(self.config),
@@ -265,7 +268,13 @@ class Service:
             "id": progress["batchId"],
             "rows": progress["numInputRows"],
             "seconds": progress["durationMs"].get("triggerExecution", 0) / 1000,
+            "watermark_timestamp_seconds": _epoch_s(progress["eventTime"].get("watermark")),
         }
+
+
+def _epoch_s(watermark: str | None) -> float:
+    """Spark's watermark, the append time up to which it has read: an operator sees by it how far behind the query is."""
+    return datetime.fromisoformat(watermark).timestamp() if watermark else 0.0
 
 
 @contextlib.contextmanager
@@ -284,7 +293,7 @@ def _stderr_to(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _logging_to(path: Path, level: str) -> Iterator[None]:
-    handler = logging.FileHandler(path)
+    handler = RotatingFileHandler(path, maxBytes=10_000_000, backupCount=3)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
     logger = logging.getLogger("tidings")
     logger.addHandler(handler)

@@ -18,6 +18,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if LIVE_FIXTURES & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.live)
+    # The shared service runs from its first test to the end of the run: it comes last, not to slow the others down.
+    items.sort(key=lambda item: ("service_up" in getattr(item, "fixturenames", ()), "at_the_end" in item.name))
 
 
 @pytest.fixture(scope="session")

@@ -200,7 +200,9 @@ def _topic(r: _Reader, defaults: Timing) -> Topic:
     if window_ms == 0:
         raise r.fail("'window_ms' must be at least 1")
     hold_ms = r.milliseconds("hold_ms", min(defaults.hold_ms, window_ms))
-    remember_ms = r.milliseconds("remember_ms", window_ms)
+    # A default that is the whole window means the whole of this topic's window too.
+    default_ms = window_ms if defaults.remember_ms >= defaults.window_ms else max(hold_ms, min(defaults.remember_ms, window_ms))
+    remember_ms = r.milliseconds("remember_ms", default_ms)
     if not hold_ms <= remember_ms <= window_ms:
         raise r.fail(f"hold_ms <= remember_ms <= window_ms must hold, but they are {hold_ms}, {remember_ms}, {window_ms}")
     gather = r.flag("gather", default=True)

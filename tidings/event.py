@@ -6,15 +6,15 @@ none of the event's facts: that covers exact repeats and facts that others alrea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from tidings import registers
 from tidings.message import Message
-from tidings.registers import Bounds, Register
+from tidings.registers import Bounds, Join, Register
 from tidings.topic import Topic
-from tidings.values import Value
+from tidings.values import Value, sort_key
 
 Knowledge: TypeAlias = Mapping[str, Register]
 """Field name to register. A field that nobody stated is not there."""
@@ -26,6 +26,8 @@ class Added:
 
     news: frozenset[str]
     disputed: frozenset[str]
+    conflicts: int = 0
+    """How many more values are now known to disagree."""
 
     @property
     def is_redundant(self) -> bool:
@@ -52,15 +54,27 @@ def join(a: Knowledge, b: Knowledge, bounds: Bounds) -> dict[str, Register]:
 def added(before: Knowledge, after: Knowledge) -> Added:
     """What became of an event between two states of knowledge."""
     news, disputed = set(), set()
+    conflicts = 0
     for name, register in after.items():
         old = before.get(name)
         if old is register:
             continue
+        conflicts += max(0, len(register.disagreeing) - len(old.disagreeing if old else ()))
         if old is None or old.facts[0] != register.facts[0]:
             news.add(name)
         elif old.facts != register.facts:
             disputed.add(name)
-    return Added(frozenset(news), frozenset(disputed))
+    return Added(frozenset(news), frozenset(disputed), conflicts)
+
+
+def left_out(report: Knowledge, joined: Knowledge) -> Iterator[Join]:
+    """The registers that could not keep what a report said, because they were full: one for each value left out."""
+    for name, register in report.items():
+        if register.kind in (Join.FIRST, Join.UNION):
+            kept = {sort_key(claim.value) for claim in joined[name].claims}
+            for claim in register.claims:
+                if sort_key(claim.value) not in kept:
+                    yield register.kind
 
 
 def facts(knowledge: Knowledge) -> dict[str, Value]:

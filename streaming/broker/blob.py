@@ -86,6 +86,7 @@ def _books_datum(books: Books) -> dict[str, Any]:
         "notifications": {str(reason): count for reason, count in sorted(books.notifications.items())},
         "evicted": books.evicted,
         "conflicts": books.conflicts,
+        "left_out": dict(sorted(books.left_out.items())),
     }
 
 
@@ -156,7 +157,8 @@ def _state(datum: dict[str, Any]) -> BucketState:
 def _books(datum: dict[str, Any]) -> Books:
     outcomes = Counter({(entry["outcome"], entry["reason"]): entry["count"] for entry in datum["outcomes"]})
     notifications = Counter(datum["notifications"])
-    return Books(datum["received"], outcomes, notifications, datum["evicted"], datum["conflicts"])
+    left_out = Counter(datum["left_out"])
+    return Books(datum["received"], outcomes, notifications, datum["evicted"], datum["conflicts"], left_out)
 
 
 def _slot(datum: dict[str, Any]) -> Slot:

@@ -19,6 +19,8 @@ class Books:
     notifications: Counter[str] = field(default_factory=Counter)
     evicted: int = 0
     conflicts: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+    """What a bound kept out, by the name of its setting."""
 
     def enter(self, outcome: Outcome, reason: str, count: int = 1) -> None:
         self.outcomes[outcome, reason] += count
@@ -36,6 +38,7 @@ class Books:
         self.notifications.update(other.notifications)
         self.evicted += other.evicted
         self.conflicts += other.conflicts
+        self.left_out.update(other.left_out)
 
     def to_dict(self) -> dict[str, Any]:
         """The books in the words of the wire."""
@@ -52,6 +55,7 @@ class Books:
             "notification_reasons": {reason: n for reason, n in sorted(self.notifications.items()) if n},
             "conflicts": self.conflicts,
             "evicted": self.evicted,
+            "left_out": {bound: n for bound, n in sorted(self.left_out.items()) if n},
         }
 
     @staticmethod
@@ -65,6 +69,7 @@ class Books:
             notifications=Counter(datum["notification_reasons"]),
             evicted=datum["evicted"],
             conflicts=datum["conflicts"],
+            left_out=Counter(datum["left_out"]),
         )
 
 

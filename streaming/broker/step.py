@@ -1,4 +1,4 @@
-"""The one door to what a broker does: `step(state, inputs, control_at, rules) -> outputs`.
+"""The one door to what a broker does: `step(state, inputs, control_at, rules) -> (state, outputs)`.
 
 Time comes in with the inputs. Before a message is joined to its event, the event's timers up to the message's append time
 fire, each at its own time; marks make the same timers fire in silence. So what is decided follows from the log alone, not from
@@ -33,8 +33,11 @@ from tidings.control import Snapshot
 from tidings.errors import Unreadable
 from tidings.message import Message
 from tidings.notification import Notification
+from tidings.registers import Join
 from tidings.subscription import Subscription
 from tidings.topic import Topic
+
+_BOUND_OF = {Join.FIRST: "conflicts", Join.UNION: "union_items"}
 
 
 def step(
@@ -122,8 +125,9 @@ class _Bucket:
         event.knowledge = knowledge
         event.span.include(published_ms)
         event.reports += 1
-        if message.source is not None and len(event.sources) < self.rules.sources:
-            event.sources.add(message.source)
+        self._note_source(event, message.source)
+        left_out = self.state.books_of(event.at[0]).left_out
+        left_out.update(_BOUND_OF[kind] for kind in events.left_out(report, knowledge))
         self._enter(event, origin, added)
         if added.news:
             event.news_ms = origin.append_ms
@@ -133,6 +137,14 @@ class _Bucket:
                 event.release_ms = origin.append_ms + topic.timing.hold_ms
         self._wake_at(event.next_ms(topic))
 
+    def _note_source(self, event: OpenEvent, source: str | None) -> None:
+        if source is None or source in event.sources:
+            return
+        if len(event.sources) < self.rules.sources:
+            event.sources.add(source)
+        else:
+            self.state.books_of(event.at[0]).left_out["sources"] += 1
+
     def _enter(self, event: OpenEvent, origin: Origin, added: events.Added) -> None:
         books = self.state.books_of(event.at[0])
         if added.news:
@@ -141,9 +153,9 @@ class _Bucket:
             event.held_fields |= added.news
         elif added.disputed:
             outcome, reason = Outcome.MERGED, Why.CONFLICT
-            books.conflicts += len(added.disputed)
         else:
             outcome, reason = Outcome.REDUNDANT, Why.KNOWN
+        books.conflicts += added.conflicts
         books.enter(outcome, reason)
         self.outputs.append(Decided(origin, outcome, reason, event.id, added.news | added.disputed))
 

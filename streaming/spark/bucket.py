@@ -35,6 +35,7 @@ OUTPUT_COLUMNS = ["topic", "key", "value", "headers"]
 class BucketSettings:
     """All a worker needs to know; it travels to the workers with the function."""
 
+    service: str
     control_dir: str
     rules: Rules = field(default_factory=Rules)
     limits: MessageLimits = field(default_factory=MessageLimits)
@@ -60,7 +61,7 @@ def bucket_function(settings: BucketSettings) -> Callable[[Any, Iterable[pd.Data
         changed = outputs or state.version != version or any(not isinstance(i, Marked | Ticked) for i in inputs)
         if changed or not group_state.exists:
             group_state.update((blob.encode(state),))
-        records = [*to_records(outputs, rows), *books_records(int(key[0]), before, state.books)]
+        records = [*to_records(outputs, rows), *books_records(settings.service, int(key[0]), before, state.books)]
         if records:
             yield pd.DataFrame(records, columns=OUTPUT_COLUMNS)
 
@@ -98,13 +99,13 @@ def aside_headers(aside: PutAside, value: bytes | None) -> Iterator[tuple[str, b
         yield "cut", b"true"
 
 
-def books_records(bucket: int, before: dict[str, Any], books: dict[str, Books]) -> Iterator[tuple[Any, ...]]:
+def books_records(service: str, bucket: int, before: dict[str, Any], books: dict[str, Books]) -> Iterator[tuple[Any, ...]]:
     """The bucket's totals for every broker where they changed: the latest record of a key is the truth."""
     for broker, current in sorted(books.items()):
         totals = current.to_dict()
         if totals != before.get(broker):
-            value = json.dumps({"broker": broker, "bucket": bucket, **totals}, separators=(",", ":"))
-            yield overlay.BOOKS, f"{broker}/{bucket}".encode(), value.encode(), []
+            value = json.dumps({"service": service, "broker": broker, "bucket": bucket, **totals}, separators=(",", ":"))
+            yield overlay.BOOKS, f"{service}/{broker}/{bucket}".encode(), value.encode(), []
 
 
 @lru_cache(maxsize=8)

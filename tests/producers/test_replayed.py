@@ -187,9 +187,11 @@ class TestBooks:
         new.enter(Outcome.TOLD, "first", 3)
         new.enter(Outcome.REDUNDANT, "known", 1)
         other.enter(Outcome.MERGED, "joined", 2)
-        for key, broker, books in [("b1/0", "b1", old), ("b1/0", "b1", new), ("b1/1", "b1", other), ("b2/0", "b2", other)]:
-            scene.write(overlay.BOOKS, json.dumps({"broker": broker, "bucket": 0, **books.to_dict()}).encode(), key=key.encode())
-        scene.write(overlay.BOOKS, b"rubbish", key=b"b3/0")
+        entries = [("gone", "b1", 7, old), ("s", "b1", 0, old), ("s", "b1", 0, new), ("s", "b1", 1, other), ("s", "b2", 0, other)]
+        for service, broker, bucket, books in entries:
+            entry = {"service": service, "broker": broker, "bucket": bucket, **books.to_dict()}
+            scene.write(overlay.BOOKS, json.dumps(entry).encode(), key=f"{service}/{broker}/{bucket}".encode())
+        scene.write(overlay.BOOKS, b"rubbish", key=b"s/b3/0")
         by_broker = read_books(scene.connection)
         assert {name: each.received for name, each in by_broker.items()} == {"b1": 6, "b2": 2}
         said = to_dict(by_broker)

@@ -197,6 +197,36 @@ def test_disagreement_is_merged_counted_and_shown():
     assert script.books().conflicts == 1
 
 
+def test_what_a_bound_leaves_out_is_counted():
+    script = Script(Rules(sources=1, bounds=Bounds(conflicts=1, union_items=2)))
+    script.control(topic(fields={"tags": "union"}), subscription("ops"))
+    for number in range(4):
+        fields = {"what": f"guess {number}", "tags": (f"tag {number}",)}
+        script.publish(fields, source=f"s{number}", published_ms=script.now_ms + number)
+    books = script.books()
+    assert books.left_out == {"conflicts": 2, "union_items": 2, "sources": 3}
+    assert books.conflicts == 1
+
+
+def test_a_conflict_counts_also_when_its_message_brings_news():
+    script = Script()
+    script.control(subscription("ops"))
+    script.publish({"what": "fire"}, published_ms=script.now_ms)
+    script.publish({"what": "smoke", "when": "08:14"}, published_ms=script.now_ms + 1)
+    assert script.books().conflicts == 1
+
+
+def test_who_comes_back_under_an_old_name_is_told_again_under_new_ids():
+    script = Script()
+    script.control(subscription("ops"))
+    script.publish(A)
+    script.control(delete=("subscription/ops",))
+    script.control(subscription("ops"))
+    first, again = script.told("ops")
+    assert (first.revision, again.revision) == (1, 1)
+    assert first.id != again.id
+
+
 def test_an_earlier_claim_wins_even_when_it_comes_later():
     script = Script()
     script.control(subscription("ops"))

@@ -67,6 +67,16 @@ def test_an_undeclared_topic_has_the_defaults_of_the_settings():
     assert Snapshot(timing=timing).topic("anything").timing == timing
 
 
+def test_a_declared_topic_takes_the_defaults_for_what_it_leaves_out():
+    defaults = Timing(window_ms=60_000, hold_ms=100, remember_ms=5_000)
+    declared = applied({"kind": "topic", "name": "t", "window_ms": 3_000}, snapshot=Snapshot(timing=defaults)).topic("t")
+    assert declared.timing == Timing(3_000, 100, 3_000)
+    declared = applied({"kind": "topic", "name": "t", "hold_ms": 9_000}, snapshot=Snapshot(timing=defaults)).topic("t")
+    assert declared.timing == Timing(60_000, 9_000, 9_000)
+    whole = applied({"kind": "topic", "name": "t", "window_ms": 90_000}).topic("t")
+    assert whole.timing.remember_ms == 90_000
+
+
 def test_a_null_value_deletes_and_a_later_record_replaces():
     snapshot = applied(TOPIC, {**TOPIC, "hold_ms": 0})
     assert snapshot.topic("incident").timing.hold_ms == 0

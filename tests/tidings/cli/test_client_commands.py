@@ -480,7 +480,7 @@ class TestBooks:
         assert "THE BOOKS DO NOT BALANCE" in said.out
 
     def record(self, connection: Connection, books: Books) -> None:
-        write(connection, overlay.BOOKS, json.dumps({"broker": "b1", "bucket": 0, **books.to_dict()}), key=b"b1/0")
+        write(connection, overlay.BOOKS, json.dumps({"service": "s", "broker": "b1", "bucket": 0, **books.to_dict()}), key=b"s/b1/0")
 
     def test_watching_them(self, connection: Connection) -> None:
         command = [*PROGRAM, "books", "--watch", "--json", "--bootstrap-servers", connection.bootstrap]
