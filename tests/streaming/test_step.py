@@ -303,6 +303,17 @@ def test_changed_and_deleted_subscriptions():
     assert news(script, "gone") == [("first", A)]
 
 
+def test_held_news_stays_held_while_others_are_told_older_things():
+    script = Script()
+    script.control(topic(hold_ms=4000), subscription("ops"))
+    script.publish({"a": 1})
+    script.tick(4000)
+    script.publish({"b": 2})
+    script.control(subscription("late", fields=["a"]))
+    assert news(script, "late") == [("first", {"a": 1})]
+    assert outcome(script) == {"told": 1, "held": 1}
+
+
 def test_a_late_subscriber_waits_for_the_hold_like_everybody():
     script = Script()
     script.control(topic(hold_ms=4000))

@@ -39,7 +39,7 @@ timings = st.sampled_from(
 
 def scripted(timing: dict, story: list[tuple]) -> Script:
     script = Script()
-    script.control(topic(**timing), subscription("always"))
+    script.control(topic(**timing), subscription("always"), subscription("slow", every_ms=2_500))
     for move, *details in story:
         match move:
             case "publish":

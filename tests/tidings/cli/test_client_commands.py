@@ -480,7 +480,8 @@ class TestBooks:
         assert "THE BOOKS DO NOT BALANCE" in said.out
 
     def record(self, connection: Connection, books: Books) -> None:
-        write(connection, overlay.BOOKS, json.dumps({"service": "s", "broker": "b1", "bucket": 0, **books.to_dict()}), key=b"s/b1/0")
+        entry = {"service": "s", "broker": "b1", "bucket": 0, **books.to_dict()}
+        write(connection, overlay.BOOKS, json.dumps(entry), key=b"s/b1/0")
 
     def test_watching_them(self, connection: Connection) -> None:
         command = [*PROGRAM, "books", "--watch", "--json", "--bootstrap-servers", connection.bootstrap]
