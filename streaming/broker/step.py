@@ -221,11 +221,11 @@ class _Bucket:
         while (at_ms := event.next_ms(topic)) <= now_ms:
             if event.release_ms == at_ms:
                 self._release(event, topic, at_ms)
-            elif event.closes_ms(topic) == at_ms:
+            elif any(ledger.due_ms == at_ms for ledger in event.ledgers.values()):
+                self._tell_due(event, topic, at_ms)
+            else:
                 self._close(slot, event, topic, at_ms)
                 return
-            else:
-                self._tell_due(event, topic, at_ms)
         self._wake_at(at_ms)
 
     def _release(self, event: OpenEvent, topic: Topic, now_ms: int) -> None:

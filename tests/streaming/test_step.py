@@ -185,6 +185,28 @@ def test_order_of_arrival_does_not_decide_which_event_a_report_belongs_to():
     assert len({told.event for told in script.told()}) == 1
 
 
+def test_all_reports_of_an_event_lie_within_one_window():
+    script = Script()
+    script.control(topic(window_ms=10_000), subscription("ops"))
+    now = script.now_ms
+    for offset in (0, 6_000, -5_000):
+        script.publish({f"f{offset}": 1}, published_ms=now + offset)
+    assert len({told.event for told in script.told()}) == 2
+
+
+def test_an_event_is_not_forgotten_while_something_waits_for_a_cadence():
+    script = Script()
+    script.control(topic(remember_ms=3_000), subscription("ops", every_ms=5_000))
+    script.publish({"a": 1})
+    script.wait(100)
+    script.publish({"b": 2})
+    script.tick(4_899)
+    assert news(script) == [("first", {"a": 1})]
+    script.tick(1)
+    assert news(script) == [("first", {"a": 1}), ("news", {"b": 2})]
+    assert script.run()[0].size == 0
+
+
 def test_disagreement_is_merged_counted_and_shown():
     script = Script()
     script.control(subscription("ops"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -129,7 +130,9 @@ def test_the_state_survives_as_a_blob(script):
     for happened in script.inputs:
         state, outputs = step(state, [happened], script.snapshots.__getitem__, script.rules)
         direct += outputs
-        kept, outputs = step(blob.decode(blob.encode(kept)), [happened], script.snapshots.__getitem__, script.rules)
+        decoded = blob.decode(blob.encode(kept))
+        assert replace(decoded, wake_ms=kept.wake_ms) == kept
+        kept, outputs = step(decoded, [happened], script.snapshots.__getitem__, script.rules)
         stored += outputs
     assert stored == direct
     assert blob.encode(kept) == blob.encode(state)
