@@ -55,8 +55,10 @@ class BucketState:
     marks: dict[str, int] = field(default_factory=dict)
     slots: dict[EventKey, Slot] = field(default_factory=dict)
     books: dict[str, Books] = field(default_factory=dict)
-    wake_ms: int = 0
+    wake_ms: int = field(default=0, compare=False)
     """No timer fires before this; it only saves looking, so it is not part of what is stored."""
+    changed: bool = field(default=False, compare=False)
+    """Whether more happened than time passing: a clock alone is not worth storing, the next tick brings a newer one."""
     size: int = 0
     """How many open events, graves and message ids are remembered; counted along, not stored."""
 

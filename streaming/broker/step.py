@@ -47,7 +47,9 @@ def step(
     # A bucket that has never seen a tick takes the first one's control data for what came before it.
     if state.version == 0 and (first := next((i for i in inputs if isinstance(i, Ticked)), None)):
         state.version = first.version
+        state.changed = True
     broker = _Bucket(state, control_at, rules)
+    state.changed = state.changed or any(not isinstance(happened, Marked | Ticked) for happened in inputs)
     for happened in inputs:
         match happened:
             case Arrived():
@@ -213,12 +215,14 @@ class _Bucket:
             for event in list(slot.open):
                 self._advance(slot, event, topic, lowest_ms)
             self._forget(slot, lowest_ms)
+            state.changed = state.changed or slot.size != before
             state.size += slot.size - before
             state.drop_if_empty(at)
 
     def _advance(self, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) -> None:
         """Fire the event's timers up to ``now_ms``, each at its own time."""
         while (at_ms := event.next_ms(topic)) <= now_ms:
+            self.state.changed = True
             if event.release_ms == at_ms:
                 self._release(event, topic, at_ms)
             elif any(ledger.due_ms == at_ms for ledger in event.ledgers.values()):
@@ -279,6 +283,7 @@ class _Bucket:
         if tick.version > state.version:
             before, self.control = self.control, self.control_at(tick.version)
             state.version = tick.version
+            state.changed = True
             for event in list(state.events()):
                 self._reconsider(event, before, tick.append_ms)
             state.wake_ms = 0  # windows and cadences may have become shorter

@@ -19,7 +19,7 @@ from streaming.broker.books import Books
 from streaming.broker.inputs import MOST_VALUE_BYTES, in_log_order, to_inputs
 from streaming.broker.state import BucketState, Rules
 from streaming.broker.step import step
-from streaming.broker.values import Marked, Outcome, Output, PutAside, Tell, Ticked
+from streaming.broker.values import Outcome, Output, PutAside, Tell
 from tidings.codec import MessageLimits, encode_notification
 from tidings.control import Snapshot
 from tidings.errors import BadState
@@ -55,11 +55,8 @@ def bucket_function(settings: BucketSettings) -> Callable[[Any, Iterable[pd.Data
         rows = [row for frame in frames for row in frame.itertuples(index=False)]
         inputs = [happened for row in in_log_order(rows) for happened in to_inputs(row, settings.limits)]
         before = {broker: books.to_dict() for broker, books in state.books.items()}
-        version = state.version
         state, outputs = step(state, inputs, lambda version: load_control(settings, version), settings.rules)
-        # A quiet tick is not worth a write: an older clock only waits for the next one.
-        changed = outputs or state.version != version or any(not isinstance(i, Marked | Ticked) for i in inputs)
-        if changed or not group_state.exists:
+        if state.changed or not group_state.exists:
             group_state.update((blob.encode(state),))
         records = [*to_records(outputs, rows), *books_records(settings.service, int(key[0]), before, state.books)]
         if records:
