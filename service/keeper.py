@@ -18,7 +18,7 @@ from producers.topics import TopicSpec, ensure_topics
 from service.directory import replace_text
 from streaming.spark.bucket import snapshot_path
 from tidings.control import Snapshot
-from tidings.errors import BadControl, CannotRun
+from tidings.errors import BadControl, CannotRun, TidingsError
 from tidings.topic import Timing
 from topology import overlay
 
@@ -69,15 +69,22 @@ class ControlKeeper(threading.Thread):
         self._announce()
 
     def run(self) -> None:
-        try:
-            while not self._stopping.is_set():
-                first = self._consumer.consume(num_messages=1, timeout=0.2)
-                if first:
+        unannounced = False
+        while not self._stopping.is_set():
+            try:
+                if first := self._consumer.consume(num_messages=1, timeout=0.2):
                     self._take([*first, *self._consumer.consume(num_messages=500, timeout=_SETTLE_S)])
+                    unannounced = True
+                if unannounced:
                     self._announce()
-        except Exception as error:  # the service looks at `failure` and stops with it
-            self._failure = error
-            _log.exception("the control keeper failed")
+                    unannounced = False
+            except (KafkaException, TidingsError) as error:
+                _log.warning("the control data cannot be read or announced now: %s", error)
+                self._stopping.wait(1)
+            except Exception as error:  # the service looks at `failure` and stops with it
+                self._failure = error
+                _log.exception("the control keeper failed")
+                return
 
     @property
     def failure(self) -> BaseException | None:
@@ -93,7 +100,8 @@ class ControlKeeper(threading.Thread):
     def _take(self, messages: list[Message]) -> None:
         for message in messages:
             if message.error():
-                raise KafkaException(message.error())
+                _log.warning("reading the control topic: %s", message.error())  # librdkafka tries again by itself
+                continue
             offset = message.offset()
             assert offset is not None
             version = offset + 1
