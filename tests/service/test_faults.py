@@ -87,15 +87,13 @@ def test_killed_in_the_middle_of_a_stream(tmp_path: Path):
     assert not [each for each in left if psutil.pid_exists(each["pid"])]
 
 
-@pytest.mark.parametrize("stop", [signal.SIGKILL])
-def test_a_backlog_is_not_overtaken_by_the_clock(java: Java, tmp_path: Path, stop: signal.Signals):
+def test_a_backlog_is_not_overtaken_by_the_clock(java: Java, tmp_path: Path):
     """Windows pass while the service is down; then it reads little at a time, and still decides as if it had kept up."""
     with EmbeddedKafka.start(tmp_path / "kafka", java) as kafka:
         env = {"TIDINGS_KAFKA_BOOTSTRAP_SERVERS": kafka.bootstrap, "TIDINGS_SPARK_MAX_OFFSETS_PER_TRIGGER": "150"}
         with RunningService.start(tmp_path / "dir", env) as service:
             service.apply(*CONTROL)
-            service.process.send_signal(stop)
-            service.process.wait()
+            service.kill()
             messages = incidents(30, 15, seed=5, spread_ms=6_000, burst_ms=3_000)
             publish_while(service.connection, messages, threading.Event())
             with Publisher(service.connection) as publisher:
