@@ -15,7 +15,7 @@ from producers import control
 from producers.connection import Connection
 from producers.log import Record, read_all, scan
 from streaming.broker.books import Books
-from streaming.broker.inputs import MESSAGE, TICK, in_log_order, kind_of, read
+from streaming.broker.inputs import MESSAGE, TICK, Ticker, in_log_order, kind_of, read
 from streaming.broker.state import BucketState, Rules
 from streaming.broker.step import step
 from streaming.broker.values import Arrived, Decided, Input, Origin, Output, PutAside, Tell
@@ -89,7 +89,7 @@ def replay(
     history = list(control.fold(read_all(connection, [overlay.CONTROL]), timing))
     published = scan(connection, [name for name in names if name != overlay.CLOCK])
     rows = [*_clock_rows(ticks, service), *_message_rows(published, limits, only)]
-    happened = [each for row in in_log_order(rows) for each in read(row, limits)]
+    happened = [each for row in in_log_order(rows) for each in read(row, limits, Ticker(service))]
     control_at = _control_at(history, timing)
     state, outputs = step(BucketState(), happened, control_at, rules)
     return Replay(service, tuple(happened), tuple(outputs), state.books, control_at(state.version))
@@ -109,7 +109,7 @@ def _message_rows(records: Iterable[Record], limits: MessageLimits, only: tuple[
     rows = []
     for record in records:
         row = _row(kind_of(record.kafka_topic, record.value), record)
-        if only is None or row.kind != MESSAGE or _is_about(read(row, limits), only):
+        if only is None or row.kind != MESSAGE or _is_about(read(row, limits, Ticker(None)), only):
             rows.append(row)
     return rows
 

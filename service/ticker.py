@@ -13,6 +13,7 @@ import time
 from confluent_kafka import KafkaException
 
 from producers.connection import Connection
+from streaming.broker import inputs
 from topology import overlay
 
 _log = logging.getLogger("tidings.ticker")
@@ -21,26 +22,30 @@ _log = logging.getLogger("tidings.ticker")
 class Ticker(threading.Thread):
     """``adopt`` names the version and the partitions that the next tick tells."""
 
-    def __init__(self, connection: Connection, service: str, tick_ms: int) -> None:
+    def __init__(self, connection: Connection, identity: inputs.Ticker, tick_ms: int) -> None:
         super().__init__(name="ticker", daemon=True)
-        self._service = service
+        self._identity = identity
+        self._told_version = -1
         self._tick_s = tick_ms / 1000
         self._adoption: tuple[int, dict[str, int]] = (0, {})
         self._stopping = threading.Event()
         self._wanted = threading.Event()
         self._producer = connection.producer(**{"linger.ms": 0})
 
-    def adopt(self, version: int, inputs: dict[str, int]) -> None:
-        """From the next tick on this version holds; ``inputs`` maps the Kafka topics read to their partitions."""
-        self._adoption = (version, inputs)
+    def adopt(self, version: int, kafka_topics: dict[str, int]) -> None:
+        """From the next tick on this version holds; ``kafka_topics`` maps those read to their partitions."""
+        self._adoption = (version, kafka_topics)
         self._wanted.set()
 
     def tick(self) -> None:
-        """Write one tick, then the marks."""
-        version, inputs = self._adoption
-        partitions = [(topic, number) for topic, count in sorted(inputs.items()) for number in range(count)]
+        """Write the marks, then the tick.
+
+        Who sees a version on the clock can rely on it: all that is published from then on stands after a mark of that version.
+        """
+        version, kafka_topics = self._adoption
+        partitions = [(topic, number) for topic, count in sorted(kafka_topics.items()) for number in range(count)]
         tick = {
-            "service": self._service,
+            "service": self._identity.service,
             "ms": time.time_ns() // 1_000_000,
             "version": version,
             "partitions": [
@@ -49,9 +54,12 @@ class Ticker(threading.Thread):
             ],
         }
         try:
-            self._producer.produce(overlay.CLOCK, json.dumps(tick), partition=0)
             for topic, number in partitions:
-                self._producer.produce(topic, overlay.MARK_VALUE, partition=number)
+                self._producer.produce(topic, self._identity.mark(version), partition=number)
+            if version != self._told_version:
+                self._producer.flush()
+                self._told_version = version
+            self._producer.produce(overlay.CLOCK, json.dumps(tick), partition=0)
         except (BufferError, KafkaException) as error:
             _log.warning("a tick was left out: %s", error)
         self._producer.poll(0)

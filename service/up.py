@@ -24,6 +24,7 @@ from service.keeper import ControlKeeper
 from service.metrics import BooksFollower, MetricsServer, ServiceCollector
 from service.supervised import SupervisedQuery
 from service.ticker import Ticker
+from streaming.broker import inputs
 from streaming.broker.settings import message_limits_of, rules_of, timing_of
 from streaming.spark.bucket import BucketSettings
 from streaming.spark.query import QuerySettings, start_query
@@ -100,7 +101,8 @@ class Service:
         self._fix_for_life(connection)
         ensure_topics(connection, service_topics(self.config.kafka.partitions, self.config.kafka.replication))
         service = hashlib.sha256(f"service {self._directory.secret}".encode()).hexdigest()[:12]
-        self._ticker = Ticker(connection, service, self.config.service.tick_ms)
+        identity = inputs.Ticker(service, self._directory.secret)
+        self._ticker = Ticker(connection, identity, self.config.service.tick_ms)
         self._keeper = self._keep_control(connection)
         self._ticker.tick()
         self._ticker.flush()
@@ -165,8 +167,8 @@ class Service:
             ]
 
         def adopted(snapshot: Snapshot) -> None:
-            inputs = partitions_of(connection, [overlay.publish_topic(broker) for broker in snapshot.brokers])
-            self._ticker.adopt(snapshot.version, inputs)
+            kafka_topics = partitions_of(connection, [overlay.publish_topic(broker) for broker in snapshot.brokers])
+            self._ticker.adopt(snapshot.version, kafka_topics)
 
         keeper = ControlKeeper(connection, self._directory.control, timing_of(self.config), topics_for, adopted)
         self._exits.callback(keeper.stop)
@@ -227,7 +229,7 @@ class Service:
             secret=self._directory.secret,
             buckets=spark.buckets,
             bucket=BucketSettings(
-                service=service,
+                ticker=inputs.Ticker(service, self._directory.secret),
                 control_dir=str(self._directory.control),
                 rules=rules_of(self.config, spark.buckets),
                 limits=message_limits_of(self.config),

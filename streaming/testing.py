@@ -79,8 +79,9 @@ class Script:
     def tick(self, after_ms: int = 1000, partitions: tuple[str, ...] = (PARTITION,)) -> None:
         """Time passes in silence: a tick, and a mark in every partition."""
         self.now_ms += after_ms
-        self.inputs.append(Ticked(self.now_ms, max(self.snapshots), partitions))
-        self.inputs.extend(Marked(partition, self.now_ms) for partition in partitions)
+        version = max(self.snapshots)
+        self.inputs.append(Ticked(self.now_ms, version, partitions))
+        self.inputs.extend(Marked(partition, self.now_ms, version) for partition in partitions)
 
     def wait(self, ms: int) -> None:
         """Time passes and nobody says so."""

@@ -6,9 +6,12 @@ record of a replay.
 
 from __future__ import annotations
 
+import hashlib
 import heapq
+import hmac
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from streaming.broker.values import Arrived, Input, Marked, Origin, Refused, Ticked
@@ -26,7 +29,29 @@ def kind_of(kafka_topic: str, value: bytes | None) -> str:
     """What a record is; in the query the JVM decides the same (`streaming/spark/routing.py`)."""
     if kafka_topic == overlay.CLOCK:
         return TICK
-    return MARK if value == overlay.MARK_VALUE else MESSAGE
+    return MARK if value is not None and value.startswith(overlay.MARK_START) else MESSAGE
+
+
+@dataclass(frozen=True, slots=True)
+class Ticker:
+    """Whose marks say which control data holds. With the ``secret``, marks that others forged are told apart."""
+
+    service: str | None
+    secret: str | None = None
+
+    def mark(self, version: int) -> bytes:
+        """What the ticker writes into every partition."""
+        return b" ".join([overlay.MARK_START, str(self.service).encode(), str(version).encode(), self._signature(version)])
+
+    def version_in(self, mark: bytes) -> int | None:
+        words = mark.removeprefix(overlay.MARK_START).split()
+        if len(words) != 3 or words[0] != str(self.service).encode() or not words[1].isdigit() or len(words[1]) > 18:
+            return None
+        version = int(words[1])
+        return version if self.secret is None or hmac.compare_digest(words[2], self._signature(version)) else None
+
+    def _signature(self, version: int) -> bytes:
+        return hmac.new(str(self.secret).encode(), f"mark {version}".encode(), hashlib.sha256).hexdigest()[:16].encode()
 
 
 def in_log_order(rows: Iterable[Any]) -> Iterator[Any]:
@@ -45,9 +70,9 @@ def _by_offset(at: tuple[str, int], rows: list[Any]) -> Iterator[tuple[int, tupl
         yield time_ms, at, row.offset, row
 
 
-def to_inputs(row: Any, limits: MessageLimits) -> list[Input]:
+def to_inputs(row: Any, limits: MessageLimits, ticker: Ticker) -> list[Input]:
     """What a routed row says has happened; it also has the ``topic`` and ``key`` by which it was routed."""
-    happened = read(row, limits)
+    happened = read(row, limits, ticker)
     match happened:
         case [Arrived(origin, broker, message)] if (message.topic, message.key) != (row.topic, row.key):
             detail = "topic and key were read differently when it was routed"
@@ -63,14 +88,14 @@ def _tick(value: bytes, append_ms: int) -> list[Input]:
         return []  # not from our ticker, whatever it says of itself
 
 
-def read(row: Any, limits: MessageLimits) -> list[Input]:
+def read(row: Any, limits: MessageLimits, ticker: Ticker) -> list[Input]:
     """What a row says has happened, however it came here."""
     append_ms = int(row.append_ms)
     partition = overlay.partition_name(row.kafka_topic, row.partition)
     if row.kind == TICK:
         return [*_tick(row.value, append_ms), Marked(partition, append_ms)]
     if row.kind == MARK:
-        return [Marked(partition, append_ms)]
+        return [Marked(partition, append_ms, ticker.version_in(bytes(row.value)))]
     origin = Origin(row.kafka_topic, int(row.partition), int(row.offset), append_ms)
     broker = overlay.broker_of(row.kafka_topic)
     try:

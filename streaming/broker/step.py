@@ -45,9 +45,9 @@ def step(
 ) -> tuple[BucketState, list[Output]]:
     """Take in what happened, in the order it happened, and say what is to be done. The state given in is used up."""
     # A bucket that has never seen a tick takes the first one's control data for what came before it.
-    if state.version == 0 and (first := next((i for i in inputs if isinstance(i, Ticked)), None)):
-        state.version = first.version
-        state.changed = True
+    if state.version == 0:
+        state.version = next((i.version for i in inputs if isinstance(i, Ticked | Marked) and i.version is not None), 0)
+        state.changed = state.changed or state.version > 0
     broker = _Bucket(state, control_at, rules)
     state.changed = state.changed or any(not isinstance(happened, Marked | Ticked) for happened in inputs)
     for happened in inputs:
@@ -58,8 +58,7 @@ def step(
                 state.books_of(happened.broker).received += 1
                 broker.put_aside(happened.origin, happened.broker, happened.reason, happened.detail)
             case Marked():
-                state.marks[happened.partition] = max(happened.append_ms, state.marks.get(happened.partition, 0))
-                broker.pass_time()
+                broker.marked(happened)
             case Ticked():
                 broker.ticked(happened)
     return state, broker.outputs
@@ -276,20 +275,32 @@ class _Bucket:
 
     # ---- control ------------------------------------------------------------------------------------------------------
 
+    def marked(self, mark: Marked) -> None:
+        if mark.version is not None:
+            self._adopt(mark.version, mark.append_ms)
+        self.state.marks[mark.partition] = max(mark.append_ms, self.state.marks.get(mark.partition, 0))
+        self.pass_time()
+
     def ticked(self, tick: Ticked) -> None:
         state = self.state
         state.partitions = tick.partitions
         state.marks = {p: ms for p, ms in state.marks.items() if p in tick.partitions}
-        if tick.version > state.version:
-            before, self.control = self.control, self.control_at(tick.version)
-            state.version = tick.version
-            state.changed = True
-            for event in list(state.events()):
-                self._reconsider(event, before, tick.append_ms)
-            state.wake_ms = 0  # windows and cadences may have become shorter
+        self._adopt(tick.version, tick.append_ms)
         for broker in self.control.brokers:
             state.books_of(broker)  # empty books are told too: nothing received is news to a person who looks
         self.pass_time()
+
+    def _adopt(self, version: int, now_ms: int) -> None:
+        """From here on this version of the control data holds, unless a later one does already."""
+        state = self.state
+        if version <= state.version:
+            return
+        before, self.control = self.control, self.control_at(version)
+        state.version = version
+        state.changed = True
+        for event in list(state.events()):
+            self._reconsider(event, before, now_ms)
+        state.wake_ms = 0  # windows and cadences may have become shorter
 
     def _reconsider(self, event: OpenEvent, before: Snapshot, now_ms: int) -> None:
         """Apply changed subscriptions to an open event: one that came is told what is known, one that went is forgotten."""

@@ -45,10 +45,15 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A partition was read up to a mark: all that was appended to it before ``append_ms`` has been read."""
+    """A partition was read up to a mark: all that was appended to it before ``append_ms`` has been read.
+
+    ``version`` is that of the control data when the mark was written: what follows in the partition is held to it, or to a
+    later one, even if the clock's own partition lags. None for a mark that is not from our own ticker.
+    """
 
     partition: str
     append_ms: int
+    version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import pandas as pd
 
 from streaming.broker import blob
 from streaming.broker.books import Books
-from streaming.broker.inputs import MOST_VALUE_BYTES, in_log_order, to_inputs
+from streaming.broker.inputs import MOST_VALUE_BYTES, Ticker, in_log_order, to_inputs
 from streaming.broker.state import BucketState, Rules
 from streaming.broker.step import step
 from streaming.broker.values import Outcome, Output, PutAside, Tell
@@ -35,7 +35,7 @@ OUTPUT_COLUMNS = ["topic", "key", "value", "headers"]
 class BucketSettings:
     """All a worker needs to know; it travels to the workers with the function."""
 
-    service: str
+    ticker: Ticker
     control_dir: str
     rules: Rules = field(default_factory=Rules)
     limits: MessageLimits = field(default_factory=MessageLimits)
@@ -53,12 +53,12 @@ def bucket_function(settings: BucketSettings) -> Callable[[Any, Iterable[pd.Data
     def run(key: tuple[int], frames: Iterable[pd.DataFrame], group_state: Any) -> Iterator[pd.DataFrame]:
         state = blob.decode(bytes(group_state.get[0])) if group_state.exists else BucketState()
         rows = [row for frame in frames for row in frame.itertuples(index=False)]
-        inputs = [happened for row in in_log_order(rows) for happened in to_inputs(row, settings.limits)]
+        inputs = [happened for row in in_log_order(rows) for happened in to_inputs(row, settings.limits, settings.ticker)]
         before = {broker: books.to_dict() for broker, books in state.books.items()}
         state, outputs = step(state, inputs, lambda version: load_control(settings, version), settings.rules)
         if state.changed or not group_state.exists:
             group_state.update((blob.encode(state),))
-        records = [*to_records(outputs, rows), *books_records(settings.service, int(key[0]), before, state.books)]
+        records = [*to_records(outputs, rows), *books_records(str(settings.ticker.service), int(key[0]), before, state.books)]
         if records:
             yield pd.DataFrame(records, columns=OUTPUT_COLUMNS)
 

@@ -50,7 +50,7 @@ class Scene:
         said = {"service": service, "version": version, "partitions": PARTITIONS, "ms": 0}
         self.write(overlay.CLOCK, json.dumps(said).encode())
         for partition in (0, 1):
-            self.write("publish.b1", overlay.MARK_VALUE, partition=partition)
+            self.write("publish.b1", overlay.MARK_START, partition=partition)
 
     def write(self, kafka_topic: str, value: bytes | None, **more: Any) -> None:
         self._producer.produce(kafka_topic, value, **more)

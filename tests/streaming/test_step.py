@@ -121,6 +121,18 @@ def test_nothing_closes_while_one_partition_lags():
     assert news(script) == [("first", {"a": 1}), ("final", {"b": 2})]
 
 
+def test_what_follows_a_mark_is_held_to_its_version_even_if_the_clock_lags():
+    from streaming.broker.values import Marked
+
+    script = Script()
+    script.tick(0)
+    script.control(topic("reading", gather=False), subscription("ops", topic="reading"))
+    del script.inputs[-2:]  # the tick and its mark are not read yet
+    script.inputs.append(Marked("publish.b1-1", script.now_ms, max(script.snapshots)))
+    script.publish({"speed": 12}, topic="reading")
+    assert news(script) == [("first", {"speed": 12})]
+
+
 def test_a_straggler_of_a_closed_event_is_late():
     script = Script()
     script.control(topic(window_ms=10_000), subscription("ops"))

@@ -242,7 +242,7 @@ def tick(connection: Connection, version: int) -> None:
     partitions = ["clock-0", "publish.b1-0", "publish.b1-1"]
     write(connection, overlay.CLOCK, json.dumps({"service": "cli", "version": version, "partitions": partitions, "ms": 0}))
     for partition in (0, 1):
-        write(connection, "publish.b1", overlay.MARK_VALUE, partition=partition)
+        write(connection, "publish.b1", overlay.MARK_START, partition=partition)
 
 
 _producers: dict[str, Any] = {}
@@ -293,7 +293,7 @@ class TestPublish:
         (tmp_path / "m.jsonl").write_text(self.MESSAGES.replace('"t"', '"of-a-file"'))
         assert here("publish", "m.jsonl").out == "2 messages published at b1\n"
         assert here("publish", "--json", "--avro", stdin=self.MESSAGES).json == {"published": 2, "broker": "b1"}
-        values = [record.value for record in read_all(connection, ["publish.b1"]) if record.value != overlay.MARK_VALUE]
+        values = [record.value for record in read_all(connection, ["publish.b1"]) if record.value != overlay.MARK_START]
         found = [decode_message(value, MessageLimits()) for value in values[-4:]]
         assert {message.topic for message in found} == {"of-a-file", "t"}
         assert [message.fields["a"] for message in found if message.topic == "t"] == [1, 2]
