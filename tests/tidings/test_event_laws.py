@@ -102,7 +102,7 @@ def test_redundant_exactly_when_joining_changes_no_fact(known, report):
         (Join.FIRST, [("b", 2), ("a", 1), ("c", 3)], "a", "the earliest published value is told"),
         (Join.LAST, [("b", 2), ("a", 1), ("c", 3)], "c", "the latest published value is told"),
         (Join.MIN, [(5, 1), (2, 2), (9, 3)], 2, "the smallest value is told"),
-        (Join.MAX, [(5, 1), (2, 2), (9, 3)], 9, "the largest value is told"),
+        (Join.MAX, [(5, 1), (9, 2), (2, 3)], 9, "the largest value is told"),
         (Join.UNION, [(("b",), 1), (("a", "b"), 2), (None, 3)], ("a", "b"), "all items are told; empty adds none"),
         (Join.FIRST, [(None, 1), ("a", 2)], None, "stated as empty is a value like any other"),
     ],
