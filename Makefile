@@ -24,7 +24,7 @@ $(INSTALLED): pyproject.toml
 	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { \
 		echo "$(PYTHON) cannot create virtual environments: install its venv package (Debian, Ubuntu: apt-get install python3-venv)" >&2; exit 1; }
 	"$(PYTHON)" -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,experiments]'
 	@touch $@
 
 # Asked before the long installation, not after it. The service checks once more, with more advice.

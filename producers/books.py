@@ -10,7 +10,7 @@ from producers.connection import Connection
 from producers.log import read_all
 from streaming.broker.books import Books, total
 from streaming.broker.values import Outcome
-from topology import overlay
+from topology import names
 
 
 class NewestBooks:
@@ -39,7 +39,7 @@ class NewestBooks:
 def read_books(connection: Connection) -> dict[str, Books]:
     """The books of each broker as they are now."""
     newest = NewestBooks()
-    for record in read_all(connection, [overlay.BOOKS]):
+    for record in read_all(connection, [names.BOOKS]):
         newest.take(record.value)
     return newest.by_broker()
 

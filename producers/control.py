@@ -20,7 +20,7 @@ from producers.topics import control_spec, ensure_topics
 from tidings.control import Snapshot
 from tidings.errors import BadControl, TidingsError
 from tidings.topic import Timing
-from topology import overlay
+from topology import names
 
 _ALIVE_MS = 5000
 _ACK_S = 30.0
@@ -59,7 +59,7 @@ def apply(connection: Connection, records: Sequence[ControlRecord]) -> int:
     with connection.plain_errors():
         for key, record in records:
             value = None if record is None else encode(record)
-            producer.produce(overlay.CONTROL, key=key.encode(), value=value, partition=0, on_delivery=noted)
+            producer.produce(names.CONTROL, key=key.encode(), value=value, partition=0, on_delivery=noted)
         left = producer.flush(_ACK_S)
     if failures:
         raise connection.in_plain_words(failures[0])
@@ -82,7 +82,7 @@ def _end_of_control(connection: Connection) -> int:
     consumer = connection.consumer()
     try:
         with connection.plain_errors():
-            return watermarks(consumer, overlay.CONTROL, 0)[1]
+            return watermarks(consumer, names.CONTROL, 0)[1]
     finally:
         consumer.close()
 
@@ -178,7 +178,7 @@ def fold(records: Iterable[Record], timing: Timing | None = None) -> Iterator[Sn
 
 def read_control(connection: Connection, timing: Timing | None = None) -> Snapshot:
     """The control data as it is now."""
-    history = list(fold(read_all(connection, [overlay.CONTROL]), timing))
+    history = list(fold(read_all(connection, [names.CONTROL]), timing))
     return history[-1] if history else Snapshot(timing=timing or Timing())
 
 
@@ -193,7 +193,7 @@ def read_tick(record: Record) -> Tick | None:
 
 def newest_tick(connection: Connection) -> Tick | None:
     """The last tick of whichever service ticked last."""
-    ticks = [tick for record in scan(connection, [overlay.CLOCK], last=_LAST_TICKS) if (tick := read_tick(record))]
+    ticks = [tick for record in scan(connection, [names.CLOCK], last=_LAST_TICKS) if (tick := read_tick(record))]
     return max(ticks, key=lambda tick: tick.append_ms, default=None)
 
 

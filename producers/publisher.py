@@ -13,7 +13,7 @@ from tidings.control import DEFAULT_BROKER
 from tidings.errors import KafkaUnreachable, TidingsError
 from tidings.message import Message
 from tidings.notification import Encoding
-from topology import overlay
+from topology import names
 
 
 class Publisher:
@@ -23,17 +23,17 @@ class Publisher:
     """
 
     def __init__(self, connection: Connection, broker: str = DEFAULT_BROKER) -> None:
-        self.kafka_topic = overlay.publish_topic(broker)
+        self.kafka_topic = names.publish_topic(broker)
         self.sent = 0
         """Messages that Kafka has acknowledged."""
         self._connection = connection
         # The service dead-letters what is too large for it; the client sends whatever the Kafka topic takes.
-        self._producer = connection.producer(**{"message.max.bytes": overlay.LARGEST_RECORD_BYTES, "linger.ms": 5})
+        self._producer = connection.producer(**{"message.max.bytes": names.LARGEST_RECORD_BYTES, "linger.ms": 5})
         self._failures: list[KafkaError] = []
 
     def publish(self, message: Message, encoding: Encoding = Encoding.JSON) -> None:
         """Send a message. All messages about one event go to one partition, so their order is kept."""
-        self.publish_raw(encode_message(message, encoding), overlay.record_key(message.topic, message.key))
+        self.publish_raw(encode_message(message, encoding), names.record_key(message.topic, message.key))
 
     def publish_raw(self, value: bytes | None, key: bytes | None = None) -> None:
         """Send bytes as they are, be they a message or not."""

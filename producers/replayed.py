@@ -22,7 +22,7 @@ from streaming.broker.values import Arrived, Decided, Input, Origin, Output, Put
 from tidings.codec import MessageLimits
 from tidings.control import Snapshot
 from tidings.topic import Timing
-from topology import overlay
+from topology import names
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +81,13 @@ def replay(
     service had to make room: ``rules.open_events`` counts all events of a bucket.) The `control` Kafka topic is compacted, so
     long after a change the control data from before it may not be known any more.
     """
-    inputs = re.compile(overlay.input_pattern())
-    names = [name for name in connection.topics() if inputs.fullmatch(name)]
-    ticks = [record for record in read_all(connection, [overlay.CLOCK]) if control.read_tick(record) is not None]
+    inputs = re.compile(names.input_pattern())
+    readable = [name for name in connection.topics() if inputs.fullmatch(name)]
+    ticks = [record for record in read_all(connection, [names.CLOCK]) if control.read_tick(record) is not None]
     service = service or _newest_service(ticks)
     # The control data after the clock: it then has all that the ticks name.
-    history = list(control.fold(read_all(connection, [overlay.CONTROL]), timing))
-    published = scan(connection, [name for name in names if name != overlay.CLOCK])
+    history = list(control.fold(read_all(connection, [names.CONTROL]), timing))
+    published = scan(connection, [name for name in readable if name != names.CLOCK])
     rows = [*_clock_rows(ticks, service), *_message_rows(published, limits, only)]
     happened = [each for row in in_log_order(rows) for each in read(row, limits, Ticker(service))]
     control_at = _control_at(history, timing)

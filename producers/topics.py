@@ -18,14 +18,14 @@ from confluent_kafka.admin import (
 
 from producers.connection import Connection
 from tidings.errors import TidingsError
-from topology import overlay
+from topology import names
 
 _ASK_S = 30.0
 _APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
 _COMPACTED = {"cleanup.policy": "compact"}
-_LARGE = {"max.message.bytes": str(overlay.LARGEST_RECORD_BYTES)}
+_LARGE = {"max.message.bytes": str(names.LARGEST_RECORD_BYTES)}
 _LARGER = {
-    "max.message.bytes": str(overlay.LARGEST_RECORD_BYTES + 1024 * 1024)
+    "max.message.bytes": str(names.LARGEST_RECORD_BYTES + 1024 * 1024)
 }  # what is put aside has its reason with it, in headers
 
 _PROMISED = frozenset({*_APPEND_TIME, *_COMPACTED})
@@ -51,7 +51,7 @@ class TopicSpec:
 
 def control_spec(replication: int = CLUSTER_DEFAULT) -> TopicSpec:
     """One partition, because a version is an offset."""
-    return TopicSpec(overlay.CONTROL, 1, replication, _COMPACTED)
+    return TopicSpec(names.CONTROL, 1, replication, _COMPACTED)
 
 
 def service_topics(partitions: int, replication: int) -> list[TopicSpec]:
@@ -61,16 +61,16 @@ def service_topics(partitions: int, replication: int) -> list[TopicSpec]:
     """
     return [
         control_spec(replication),
-        TopicSpec(overlay.CLOCK, 1, replication),
-        TopicSpec(overlay.BOOKS, 1, replication, _COMPACTED),
-        TopicSpec(overlay.LATE, partitions, replication, _LARGER),
-        TopicSpec(overlay.DEAD_LETTER, partitions, replication, _LARGER),
+        TopicSpec(names.CLOCK, 1, replication),
+        TopicSpec(names.BOOKS, 1, replication, _COMPACTED),
+        TopicSpec(names.LATE, partitions, replication, _LARGER),
+        TopicSpec(names.DEAD_LETTER, partitions, replication, _LARGER),
     ]
 
 
 def publish_specs(brokers: Iterable[str], partitions: int, replication: int) -> list[TopicSpec]:
     """Where the publishers of each broker write."""
-    return [TopicSpec(overlay.publish_topic(broker), partitions, replication, _LARGE) for broker in brokers]
+    return [TopicSpec(names.publish_topic(broker), partitions, replication, _LARGE) for broker in brokers]
 
 
 def delivery_specs(kafka_topics: Iterable[str], replication: int, partitions: int = 1) -> list[TopicSpec]:

@@ -33,7 +33,7 @@ from service.jars import kafka_jars
 from service.java import Java
 from service.ports import HOST, free_port, is_free
 from tidings.errors import CannotRun
-from topology import overlay
+from topology import names
 
 _READY_S = 90.0
 _STOP_S = 20.0
@@ -186,8 +186,8 @@ def _broker_settings(port: int, controller_port: int) -> dict[str, str | int]:
         "log.dirs": "data",
         # Time is Kafka's append time (docs/design.md, "The clock").
         "log.message.timestamp.type": "LogAppendTime",
-        "message.max.bytes": overlay.LARGEST_RECORD_BYTES,
-        "replica.fetch.max.bytes": overlay.LARGEST_RECORD_BYTES,
+        "message.max.bytes": names.LARGEST_RECORD_BYTES,
+        "replica.fetch.max.bytes": names.LARGEST_RECORD_BYTES,
         # Clients may publish before the service made the topic.
         "auto.create.topics.enable": "true",
         "num.partitions": 1,

@@ -20,7 +20,7 @@ from streaming.spark.bucket import snapshot_path
 from tidings.control import Snapshot
 from tidings.errors import BadControl, CannotRun, TidingsError
 from tidings.topic import Timing
-from topology import overlay
+from topology import names
 
 _log = logging.getLogger("tidings.keeper")
 _KEEP = 100
@@ -56,7 +56,7 @@ class ControlKeeper(threading.Thread):
     def catch_up(self) -> None:
         """Read the control topic to its end; the service starts with what it says."""
         start = self.snapshot.version or OFFSET_BEGINNING
-        partition = TopicPartition(overlay.CONTROL, 0, start)
+        partition = TopicPartition(names.CONTROL, 0, start)
         _, end = self._consumer.get_watermark_offsets(partition, timeout=30)
         if end < self.snapshot.version:
             raise CannotRun(
@@ -120,13 +120,13 @@ class ControlKeeper(threading.Thread):
         headers = {
             "reason": "bad-control",
             "detail": error.detail,
-            "origin": overlay.CONTROL,
+            "origin": names.CONTROL,
             "partition": str(message.partition()),
             "offset": str(message.offset()),
             "time": str(append_ms),
         }
         encoded = [(name, value.encode(errors="replace")) for name, value in headers.items()]
-        self._producer.produce(overlay.DEAD_LETTER, key=message.key(), value=message.value(), headers=encoded)
+        self._producer.produce(names.DEAD_LETTER, key=message.key(), value=message.value(), headers=encoded)
 
     def _announce(self) -> None:
         """First the Kafka topics, then the file, then the tick: what a version names is there before anyone sees it."""

@@ -25,7 +25,7 @@ from service.directory import replace_text
 from streaming.broker.books import Books
 from streaming.broker.values import Outcome
 from tidings.errors import CannotRun
-from topology import overlay
+from topology import names
 
 _log = logging.getLogger("tidings.metrics")
 
@@ -44,7 +44,7 @@ class BooksFollower(threading.Thread):
         self._consumer = connection.consumer()
 
     def run(self) -> None:
-        self._consumer.assign([TopicPartition(overlay.BOOKS, 0, OFFSET_BEGINNING)])
+        self._consumer.assign([TopicPartition(names.BOOKS, 0, OFFSET_BEGINNING)])
         while not self._stopping.is_set():
             messages = self._consumer.consume(num_messages=100, timeout=0.5)
             for message in messages:

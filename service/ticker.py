@@ -14,7 +14,7 @@ from confluent_kafka import KafkaException
 
 from producers.connection import Connection
 from streaming.broker import inputs
-from topology import overlay
+from topology import names
 
 _log = logging.getLogger("tidings.ticker")
 
@@ -49,8 +49,8 @@ class Ticker(threading.Thread):
             "ms": time.time_ns() // 1_000_000,
             "version": version,
             "partitions": [
-                overlay.partition_name(overlay.CLOCK, 0),
-                *(overlay.partition_name(topic, number) for topic, number in partitions),
+                names.partition_name(names.CLOCK, 0),
+                *(names.partition_name(topic, number) for topic, number in partitions),
             ],
         }
         try:
@@ -59,7 +59,7 @@ class Ticker(threading.Thread):
             if version != self._told_version:
                 self._producer.flush()
                 self._told_version = version
-            self._producer.produce(overlay.CLOCK, json.dumps(tick), partition=0)
+            self._producer.produce(names.CLOCK, json.dumps(tick), partition=0)
         except (BufferError, KafkaException) as error:
             _log.warning("a tick was left out: %s", error)
         self._producer.poll(0)

@@ -31,7 +31,7 @@ from streaming.spark.query import QuerySettings, start_query
 from tidings.config import Config, client_properties
 from tidings.control import Snapshot
 from tidings.errors import CannotRun
-from topology import overlay
+from topology import names
 
 _log = logging.getLogger("tidings.service")
 
@@ -167,7 +167,7 @@ class Service:
             ]
 
         def adopted(snapshot: Snapshot) -> None:
-            kafka_topics = partitions_of(connection, [overlay.publish_topic(broker) for broker in snapshot.brokers])
+            kafka_topics = partitions_of(connection, [names.publish_topic(broker) for broker in snapshot.brokers])
             self._ticker.adopt(snapshot.version, kafka_topics)
 
         keeper = ControlKeeper(connection, self._directory.control, timing_of(self.config), topics_for, adopted)

@@ -5,6 +5,10 @@ TidingsError                 something a person can act on; the command line pri
 ├── BadControl               a control record that cannot be applied
 ├── BadPredicate             a `where` that does not parse; carries the position
 ├── BadConfig                a setting with a wrong name or value
+├── BadOverlay               brokers and links that make no overlay
+│   ├── UnknownBroker        a link, or a request, names a broker that is not there
+│   ├── DoubleLink           two links between the same pair of brokers
+│   └── NotConnected         the overlay falls into parts; says which
 ├── BadState                 a state blob that is damaged or of another version
 ├── KafkaUnreachable         no broker answered
 └── CannotRun                the machine lacks something: Java, a free port, disk space, the network
@@ -13,6 +17,7 @@ TidingsError                 something a person can act on; the command line pri
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 
@@ -90,6 +95,37 @@ class BadConfig(TidingsError):
         self.key = key
         self.value = value
         self.allowed = allowed
+
+
+class BadOverlay(TidingsError):
+    """Brokers and links that make no overlay."""
+
+    exit_code = 2
+
+
+class UnknownBroker(BadOverlay):
+    """A link or a request names a broker that is not in the overlay."""
+
+    def __init__(self, broker: str, said_by: str) -> None:
+        super().__init__(f"{said_by} names the broker {broker!r}, which is not in the overlay")
+        self.broker = broker
+
+
+class DoubleLink(BadOverlay):
+    """Two links between the same pair of brokers."""
+
+    def __init__(self, first: str, second: str, a: str, b: str) -> None:
+        super().__init__(f"the links {first!r} and {second!r} both join {a!r} and {b!r}; one of them must go")
+        self.links = (first, second)
+
+
+class NotConnected(BadOverlay):
+    """The overlay falls into parts; ``parts`` are the names of the brokers in each."""
+
+    def __init__(self, parts: Sequence[Iterable[str]]) -> None:
+        self.parts = tuple(tuple(sorted(part)) for part in parts)
+        named = "; ".join(", ".join(part) for part in self.parts)
+        super().__init__(f"the overlay falls into {len(self.parts)} parts: {named}")
 
 
 class BadState(TidingsError):

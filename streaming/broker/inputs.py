@@ -17,19 +17,19 @@ from typing import Any
 from streaming.broker.values import Arrived, Input, Marked, Origin, Refused, Ticked
 from tidings.codec import MessageLimits, decode_message
 from tidings.errors import BadMessage, Unreadable
-from topology import overlay
+from topology import names
 
 MESSAGE, MARK, TICK = "message", "mark", "tick"
 
-MOST_VALUE_BYTES = overlay.LARGEST_RECORD_BYTES + 1
+MOST_VALUE_BYTES = names.LARGEST_RECORD_BYTES + 1
 """Kafka bounds records as they are compressed; a few bytes can unfold to gigabytes. Rows hold no more than this of a value."""
 
 
 def kind_of(kafka_topic: str, value: bytes | None) -> str:
     """What a record is; in the query the JVM decides the same (`streaming/spark/routing.py`)."""
-    if kafka_topic == overlay.CLOCK:
+    if kafka_topic == names.CLOCK:
         return TICK
-    return MARK if value is not None and value.startswith(overlay.MARK_START) else MESSAGE
+    return MARK if value is not None and value.startswith(names.MARK_START) else MESSAGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,10 @@ class Ticker:
 
     def mark(self, version: int) -> bytes:
         """What the ticker writes into every partition."""
-        return b" ".join([overlay.MARK_START, str(self.service).encode(), str(version).encode(), self._signature(version)])
+        return b" ".join([names.MARK_START, str(self.service).encode(), str(version).encode(), self._signature(version)])
 
     def version_in(self, mark: bytes) -> int | None:
-        words = mark.removeprefix(overlay.MARK_START).split()
+        words = mark.removeprefix(names.MARK_START).split()
         if len(words) != 3 or words[0] != str(self.service).encode() or not words[1].isdigit() or len(words[1]) > 18:
             return None
         version = int(words[1])
@@ -91,13 +91,13 @@ def _tick(value: bytes, append_ms: int) -> list[Input]:
 def read(row: Any, limits: MessageLimits, ticker: Ticker) -> list[Input]:
     """What a row says has happened, however it came here."""
     append_ms = int(row.append_ms)
-    partition = overlay.partition_name(row.kafka_topic, row.partition)
+    partition = names.partition_name(row.kafka_topic, row.partition)
     if row.kind == TICK:
         return [*_tick(row.value, append_ms), Marked(partition, append_ms)]
     if row.kind == MARK:
         return [Marked(partition, append_ms, ticker.version_in(bytes(row.value)))]
     origin = Origin(row.kafka_topic, int(row.partition), int(row.offset), append_ms)
-    broker = overlay.broker_of(row.kafka_topic)
+    broker = names.broker_of(row.kafka_topic)
     try:
         message = decode_message(None if row.value is None else bytes(row.value), limits)
     except BadMessage as error:

@@ -24,7 +24,7 @@ from tidings.codec import MessageLimits, encode_notification
 from tidings.control import Snapshot
 from tidings.errors import BadState
 from tidings.topic import Timing
-from topology import overlay
+from topology import names
 
 STATE_SCHEMA = "blob binary"
 OUTPUT_SCHEMA = "topic string, key binary, value binary, headers array<struct<key: string, value: binary>>"
@@ -73,11 +73,11 @@ def to_records(outputs: Iterable[Output], rows: Iterable[Any]) -> Iterator[tuple
             case Tell():
                 told = output.notification
                 value = encode_notification(told, output.encoding)
-                yield output.kafka_topic, overlay.record_key(told.topic, told.key), value, []
+                yield output.kafka_topic, names.record_key(told.topic, told.key), value, []
             case PutAside():
                 origin = output.origin
                 row = origins[origin.kafka_topic, origin.partition, origin.offset]
-                topic = overlay.LATE if output.outcome is Outcome.LATE else overlay.DEAD_LETTER
+                topic = names.LATE if output.outcome is Outcome.LATE else names.DEAD_LETTER
                 yield topic, row.record_key, row.value, list(aside_headers(output, row.value))
             case _:
                 pass
@@ -102,7 +102,7 @@ def books_records(service: str, bucket: int, before: dict[str, Any], books: dict
         totals = current.to_dict()
         if totals != before.get(broker):
             value = json.dumps({"service": service, "broker": broker, "bucket": bucket, **totals}, separators=(",", ":"))
-            yield overlay.BOOKS, f"{service}/{broker}/{bucket}".encode(), value.encode(), []
+            yield names.BOOKS, f"{service}/{broker}/{bucket}".encode(), value.encode(), []
 
 
 @lru_cache(maxsize=8)

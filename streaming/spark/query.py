@@ -12,7 +12,7 @@ from pyspark.sql.streaming.state import GroupStateTimeout
 
 from streaming.spark.bucket import OUTPUT_SCHEMA, STATE_SCHEMA, BucketSettings, bucket_function
 from streaming.spark.routing import routed
-from topology import overlay
+from topology import names
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def start_query(spark: SparkSession, settings: QuerySettings) -> StreamingQuery:
     kafka = {f"kafka.{name}": value for name, value in settings.kafka_properties.items()}
     kafka["kafka.bootstrap.servers"] = settings.bootstrap_servers
     source = spark.readStream.format("kafka").options(**kafka)
-    source = source.option("subscribePattern", overlay.input_pattern()).option("startingOffsets", "earliest")
+    source = source.option("subscribePattern", names.input_pattern()).option("startingOffsets", "earliest")
     # Spark reads only what is there already; the default half second of waiting for more would be half of a small batch.
     source = source.option("kafka.fetch.max.wait.ms", "10")
     if settings.max_offsets_per_trigger:
@@ -55,6 +55,6 @@ def start_query(spark: SparkSession, settings: QuerySettings) -> StreamingQuery:
     )
     sink = outputs.writeStream.format("kafka").options(**kafka)
     # Dead letters are as large as what was sent, and have their reason with them.
-    sink = sink.option("kafka.max.request.size", str(overlay.LARGEST_RECORD_BYTES + 1024 * 1024))
+    sink = sink.option("kafka.max.request.size", str(names.LARGEST_RECORD_BYTES + 1024 * 1024))
     sink = sink.option("checkpointLocation", str(settings.checkpoint)).outputMode("append").queryName("tidings")
     return sink.trigger(processingTime=f"{settings.trigger_ms} milliseconds").start()

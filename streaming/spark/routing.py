@@ -12,15 +12,15 @@ from pyspark.sql.avro.functions import from_avro
 
 from streaming.broker.inputs import MARK, MESSAGE, MOST_VALUE_BYTES, TICK
 from tidings import avro
-from topology import overlay
+from topology import names
 
 _MOST_KEY_BYTES = 512 * 1024
 
 
 def routed(records: DataFrame, *, service: str, secret: str, buckets: int, message_bytes: int) -> DataFrame:
     """Kafka records with the bucket they belong to; ticks and marks go to every bucket."""
-    is_clock = F.col("topic") == overlay.CLOCK
-    kind = F.when(is_clock, TICK).when(F.col("value").startswith(F.lit(overlay.MARK_START)), MARK).otherwise(MESSAGE)
+    is_clock = F.col("topic") == names.CLOCK
+    kind = F.when(is_clock, TICK).when(F.col("value").startswith(F.lit(names.MARK_START)), MARK).otherwise(MESSAGE)
     read = _topic_and_key(F.col("value"), message_bytes)
     named = records.select(
         kind.alias("kind"),

@@ -23,7 +23,7 @@ from tidings.codec import MessageLimits, decode_message, encode_message, encode_
 from tidings.errors import BadConfig, KafkaUnreachable, TidingsError
 from tidings.message import Message
 from tidings.notification import Encoding, Notification, Reason
-from topology import overlay
+from topology import names
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # it reads its own files in an old way
@@ -49,7 +49,7 @@ def broker(connection: Connection, admin: AdminClient) -> Iterator[str]:
     name = f"t{uuid4().hex[:12]}"
     ensure_topics(connection, publish_specs([name], partitions=4, replication=1))
     yield name
-    admin.delete_topics([overlay.publish_topic(name)])[overlay.publish_topic(name)].result(10)
+    admin.delete_topics([names.publish_topic(name)])[names.publish_topic(name)].result(10)
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ class TestOurPublisherAndOthers:
                 publisher.publish(message, Encoding.AVRO if number % 2 else Encoding.JSON)
         assert publisher.sent == 20
         reader = kafka_python.KafkaConsumer(
-            overlay.publish_topic(broker),
+            names.publish_topic(broker),
             bootstrap_servers=connection.bootstrap,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
@@ -128,10 +128,10 @@ class TestOurPublisherAndOthers:
                 publisher.publish(message)
         writer = kafka_python.KafkaProducer(bootstrap_servers=connection.bootstrap, acks="all", enable_idempotence=True)
         for message in messages(20):
-            writer.send(overlay.publish_topic(broker), encode_message(message), overlay.record_key(message.topic, message.key))
+            writer.send(names.publish_topic(broker), encode_message(message), names.record_key(message.topic, message.key))
         writer.flush()
         writer.close()
-        records = read_all(connection, [overlay.publish_topic(broker)])
+        records = read_all(connection, [names.publish_topic(broker)])
         assert len(records) == 40
         partitions: dict[bytes | None, set[int]] = {}
         for record in records:
@@ -145,7 +145,7 @@ class TestOurPublisherAndOthers:
         with Publisher(connection, broker) as publisher:
             for value in values:
                 publisher.publish_raw(value, b"one")
-        assert [record.value for record in read_all(connection, [overlay.publish_topic(broker)])] == values
+        assert [record.value for record in read_all(connection, [names.publish_topic(broker)])] == values
 
     def test_what_kafka_does_not_take_is_raised(self, connection: Connection, broker: str) -> None:
         with Publisher(connection, broker) as publisher, pytest.raises(TidingsError, match="did not take 1 of the messages"):
@@ -154,7 +154,7 @@ class TestOurPublisherAndOthers:
 
     def test_what_kafka_refuses_later_is_raised_at_the_flush(self, connection: Connection, admin: AdminClient) -> None:
         name = f"t{uuid4().hex[:12]}"
-        small = TopicSpec(overlay.publish_topic(name), 1, 1, {"max.message.bytes": "1000"})
+        small = TopicSpec(names.publish_topic(name), 1, 1, {"max.message.bytes": "1000"})
         ensure_topics(connection, [small])
         publisher = Publisher(connection, name)
         publisher.publish_raw(bytes(5000))
@@ -277,7 +277,7 @@ class TestKafkaTopics:
     def test_a_record_has_kafkas_time_whatever_its_sender_says(self, connection: Connection, broker: str) -> None:
         noted: list[Any] = []
         producer = connection.producer()
-        topic = overlay.publish_topic(broker)
+        topic = names.publish_topic(broker)
         producer.produce(topic, b"old", timestamp=1_000_000_000_000, on_delivery=lambda _, message: noted.append(message))
         assert producer.flush(10) == 0
         [record] = read_all(connection, [topic])

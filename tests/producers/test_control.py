@@ -15,7 +15,7 @@ from producers.control import apply, newest_tick, read_control, read_file, servi
 from service.java import Java
 from service.kafka import EmbeddedKafka
 from tidings.errors import BadControl, TidingsError
-from topology import overlay
+from topology import names
 
 TOPIC = {"kind": "topic", "name": "incident", "hold_ms": 4000}
 OPS = {"kind": "subscription", "name": "ops", "subscriber": "ops", "topic": "incident"}
@@ -115,7 +115,7 @@ class TestOnKafka:
         producer = connection.producer()
         # One without a key is refused by Kafka itself, as the topic is compacted.
         for key, value in [(b"topic/bad", b"rubbish"), (b"", b"{}"), (b"\xff", None), (b"topic/x", b'{"kind": "topic"}')]:
-            producer.produce(overlay.CONTROL, value, key=key)
+            producer.produce(names.CONTROL, value, key=key)
         assert producer.flush(10) == 0
         after = read_control(connection)
         assert (after.records, after.version) == (before.records, before.version + 4)
@@ -138,14 +138,14 @@ class TestOnKafka:
     def test_rubbish_on_the_clock_is_passed_over(self, connection: Connection) -> None:
         producer = connection.producer()
         for value in (b"rubbish", b"{}", b"[]", b"3", None):
-            producer.produce(overlay.CLOCK, value)
+            producer.produce(names.CLOCK, value)
         producer.flush(10)
         assert newest_tick(connection) is not None
 
 
 def tick(connection: Connection, version: int) -> None:
     producer = connection.producer()
-    producer.produce(overlay.CLOCK, json.dumps({"service": "s1", "version": version, "partitions": ["clock-0"], "ms": 0}))
+    producer.produce(names.CLOCK, json.dumps({"service": "s1", "version": version, "partitions": ["clock-0"], "ms": 0}))
     producer.flush(10)
 
 

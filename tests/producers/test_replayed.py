@@ -26,7 +26,7 @@ from tidings.codec import MessageLimits, encode_notification
 from tidings.message import Message
 from tidings.notification import Encoding, Reason
 from tidings.topic import Timing
-from topology import overlay
+from topology import names
 
 PARTITIONS = ("clock-0", "publish.b1-0", "publish.b1-1")
 KEY = "5th and Main"
@@ -48,9 +48,9 @@ class Scene:
 
     def tick(self, version: int, service: str = "s1") -> None:
         said = {"service": service, "version": version, "partitions": PARTITIONS, "ms": 0}
-        self.write(overlay.CLOCK, json.dumps(said).encode())
+        self.write(names.CLOCK, json.dumps(said).encode())
         for partition in (0, 1):
-            self.write("publish.b1", overlay.MARK_START, partition=partition)
+            self.write("publish.b1", names.MARK_START, partition=partition)
 
     def write(self, kafka_topic: str, value: bytes | None, **more: Any) -> None:
         self._producer.produce(kafka_topic, value, **more)
@@ -83,7 +83,7 @@ def scene(java: Java, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scen
         scene.control(
             {"kind": "subscription", "name": "late", "subscriber": "late", "topic": "incident", "where": f"key = '{KEY}'"}
         )
-        scene.write(overlay.CLOCK, b"no tick")
+        scene.write(names.CLOCK, b"no tick")
         yield scene
 
 
@@ -190,8 +190,8 @@ class TestBooks:
         entries = [("gone", "b1", 7, old), ("s", "b1", 0, old), ("s", "b1", 0, new), ("s", "b1", 1, other), ("s", "b2", 0, other)]
         for service, broker, bucket, books in entries:
             entry = {"service": service, "broker": broker, "bucket": bucket, **books.to_dict()}
-            scene.write(overlay.BOOKS, json.dumps(entry).encode(), key=f"{service}/{broker}/{bucket}".encode())
-        scene.write(overlay.BOOKS, b"rubbish", key=b"s/b3/0")
+            scene.write(names.BOOKS, json.dumps(entry).encode(), key=f"{service}/{broker}/{bucket}".encode())
+        scene.write(names.BOOKS, b"rubbish", key=b"s/b3/0")
         by_broker = read_books(scene.connection)
         assert {name: each.received for name, each in by_broker.items()} == {"b1": 6, "b2": 2}
         said = to_dict(by_broker)

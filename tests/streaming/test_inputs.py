@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streaming.broker.inputs import MARK, MESSAGE, Ticker, kind_of
-from topology import overlay
+from topology import names
 
 OURS = Ticker("s1", "secret")
 
@@ -21,9 +21,9 @@ def test_a_mark_says_its_version_to_its_own_service():
         Ticker("s2", "secret").mark(7),
         Ticker("s1", "another secret").mark(7),
         OURS.mark(7).replace(b" 7 ", b" 8 "),
-        overlay.MARK_START,
-        overlay.MARK_START + b" s1 x y",
-        overlay.MARK_START + b" s1 " + b"9" * 400 + b" y",
+        names.MARK_START,
+        names.MARK_START + b" s1 x y",
+        names.MARK_START + b" s1 " + b"9" * 400 + b" y",
     ],
 )
 def test_others_marks_only_tell_the_time(mark):

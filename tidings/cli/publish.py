@@ -77,11 +77,11 @@ def _lines(file: Path) -> list[bytes]:
 def _send(connection: Connection, messages: Iterator[Message], broker: str, avro: bool) -> int:
     from producers.publisher import Publisher
     from tidings.notification import Encoding
-    from topology import overlay
+    from topology import names
 
     known = connection.topics()
-    if overlay.publish_topic(broker) not in known:
-        brokers = [overlay.broker_of(name) for name in sorted(known) if name.startswith("publish.")]
+    if names.publish_topic(broker) not in known:
+        brokers = [names.broker_of(name) for name in sorted(known) if name.startswith("publish.")]
         there = f"there are {', '.join(brokers)}" if brokers else "start the service with `tidings up`"
         raise TidingsError(f"nobody listens at broker {broker!r}; {there}")
     with Publisher(connection, broker) as publisher:

@@ -30,7 +30,7 @@ from streaming.broker.values import Outcome
 from tidings.cli.main import run
 from tidings.codec import MessageLimits, decode_message, encode_notification
 from tidings.notification import Encoding, Notification, Reason
-from topology import overlay
+from topology import names
 
 COMMANDS = ["publish", "subscribe", "watch", "books", "explain", "control apply", "control list", "control delete"]
 PROGRAM = [sys.executable, "-c", "from tidings.cli.main import run; run()"]
@@ -240,9 +240,9 @@ def service(connection: Connection) -> Iterator[None]:
 
 def tick(connection: Connection, version: int) -> None:
     partitions = ["clock-0", "publish.b1-0", "publish.b1-1"]
-    write(connection, overlay.CLOCK, json.dumps({"service": "cli", "version": version, "partitions": partitions, "ms": 0}))
+    write(connection, names.CLOCK, json.dumps({"service": "cli", "version": version, "partitions": partitions, "ms": 0}))
     for partition in (0, 1):
-        write(connection, "publish.b1", overlay.MARK_START, partition=partition)
+        write(connection, "publish.b1", names.MARK_START, partition=partition)
 
 
 _producers: dict[str, Any] = {}
@@ -293,7 +293,7 @@ class TestPublish:
         (tmp_path / "m.jsonl").write_text(self.MESSAGES.replace('"t"', '"of-a-file"'))
         assert here("publish", "m.jsonl").out == "2 messages published at b1\n"
         assert here("publish", "--json", "--avro", stdin=self.MESSAGES).json == {"published": 2, "broker": "b1"}
-        values = [record.value for record in read_all(connection, ["publish.b1"]) if record.value != overlay.MARK_START]
+        values = [record.value for record in read_all(connection, ["publish.b1"]) if record.value != names.MARK_START]
         found = [decode_message(value, MessageLimits()) for value in values[-4:]]
         assert {message.topic for message in found} == {"of-a-file", "t"}
         assert [message.fields["a"] for message in found if message.topic == "t"] == [1, 2]
@@ -481,7 +481,7 @@ class TestBooks:
 
     def record(self, connection: Connection, books: Books) -> None:
         entry = {"service": "s", "broker": "b1", "bucket": 0, **books.to_dict()}
-        write(connection, overlay.BOOKS, json.dumps(entry), key=b"s/b1/0")
+        write(connection, names.BOOKS, json.dumps(entry), key=b"s/b1/0")
 
     def test_watching_them(self, connection: Connection) -> None:
         command = [*PROGRAM, "books", "--watch", "--json", "--bootstrap-servers", connection.bootstrap]

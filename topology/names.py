@@ -1,4 +1,4 @@
-"""The overlay as Kafka sees it: which Kafka topics carry what, for which broker.
+"""The Kafka topics that carry what, for which broker.
 
 Names are built here and nowhere else; nothing that a publisher wrote becomes part of one.
 """
