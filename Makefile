@@ -1,7 +1,7 @@
 # Everything a contributor or a first-time user runs. `make` alone lists the targets.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test test-pure lint format docs clean java
+.PHONY: help venv demo test test-pure lint format docs results clean java
 
 PYTHON ?= python3
 # More for pytest or the demo: make test ARGS="-k books -x"
@@ -57,6 +57,9 @@ format: venv ## Put the code into its form
 
 docs: venv ## Write the table of settings in docs/configuration.md anew
 	WRITE_DOCS=1 $(BIN)/pytest -q tests/tidings/test_config.py -k documented
+
+results: venv ## Run every experiment and write docs/results.md anew
+	$(BIN)/tidings experiment all $(ARGS)
 
 clean: ## Remove .venv, builds and caches; .tidings, where the service keeps its data, stays
 	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

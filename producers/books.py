@@ -14,26 +14,28 @@ from topology import names
 
 
 class NewestBooks:
-    """The newest record of every broker and bucket, of the service that wrote last: another directory is another service."""
+    """The newest record of every broker and bucket, of the service that wrote last for that broker.
+
+    Another directory is another service, and a broker may have been served by one after the other.
+    """
 
     def __init__(self) -> None:
-        self._services: dict[str, dict[tuple[str, int], Books]] = {}
-        self._last = ""
+        self._books: dict[tuple[str, str], dict[int, Books]] = {}
+        self._last: dict[str, str] = {}
 
     def take(self, value: bytes | None) -> None:
         """A record of the `books` Kafka topic; one that nobody can read counts for nothing."""
         try:
             datum = json.loads(value or b"")
-            service, at, books = str(datum["service"]), (str(datum["broker"]), int(datum["bucket"])), Books.from_dict(datum)
+            service, broker, bucket = str(datum["service"]), str(datum["broker"]), int(datum["bucket"])
+            books = Books.from_dict(datum)
         except (ValueError, KeyError, TypeError, AttributeError):
             return
-        self._services.setdefault(service, {})[at] = books
-        self._last = service
+        self._books.setdefault((broker, service), {})[bucket] = books
+        self._last[broker] = service
 
     def by_broker(self) -> dict[str, Books]:
-        parts = list(self._services.get(self._last, {}).items())
-        brokers = sorted({broker for (broker, _), _ in parts})
-        return {name: total(books for (broker, _), books in parts if broker == name) for name in brokers}
+        return {broker: total(self._books[broker, service].values()) for broker, service in sorted(self._last.items())}
 
 
 def read_books(connection: Connection) -> dict[str, Books]:

@@ -24,7 +24,7 @@ from topology import names
 
 _ALIVE_MS = 5000
 _ACK_S = 30.0
-_LAST_TICKS = 20
+_LAST_TICKS = 200
 
 ControlRecord: TypeAlias = tuple[str, dict[str, Any] | None]
 """Key and record; None deletes."""
@@ -32,12 +32,17 @@ ControlRecord: TypeAlias = tuple[str, dict[str, Any] | None]
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A tick of a service: which control data holds from here on."""
+    """A tick of a service: which control data holds from here on, and which brokers it serves (None: all)."""
 
     service: str
     version: int
     partitions: tuple[str, ...]
     append_ms: int
+    brokers: frozenset[str] | None = None
+    offset: int = 0
+
+    def serves(self, broker: str) -> bool:
+        return self.brokers is None or broker in self.brokers
 
 
 # ---- writing ----------------------------------------------------------------------------------------------------------
@@ -186,29 +191,39 @@ def read_tick(record: Record) -> Tick | None:
     """The tick in a record of `clock`; None if it is none."""
     try:
         datum = json.loads(record.value or b"")
-        return Tick(datum["service"], int(datum["version"]), tuple(datum["partitions"]), record.append_ms)
-    except (ValueError, KeyError, TypeError):
+        brokers = None if datum.get("brokers") is None else frozenset(map(str, datum["brokers"]))
+        partitions = tuple(map(str, datum["partitions"]))
+        return Tick(str(datum["service"]), int(datum["version"]), partitions, record.append_ms, brokers, record.offset)
+    except (ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
-def newest_tick(connection: Connection) -> Tick | None:
-    """The last tick of whichever service ticked last."""
-    ticks = [tick for record in scan(connection, [names.CLOCK], last=_LAST_TICKS) if (tick := read_tick(record))]
-    return max(ticks, key=lambda tick: tick.append_ms, default=None)
+def last_ticks(connection: Connection) -> dict[str, Tick]:
+    """The last tick of each service that ticked lately."""
+    records = scan(connection, [names.CLOCK], last=_LAST_TICKS)
+    return {tick.service: tick for record in records if (tick := read_tick(record))}
+
+
+def living(connection: Connection, now_ms: Callable[[], float] = lambda: time.time() * 1000) -> dict[str, Tick]:
+    """The services that ticked within the last seconds and serve brokers."""
+    return {
+        service: tick
+        for service, tick in last_ticks(connection).items()
+        if now_ms() - tick.append_ms < _ALIVE_MS and tick.brokers != frozenset()
+    }
 
 
 def service_is_alive(connection: Connection, now_ms: Callable[[], float] = lambda: time.time() * 1000) -> bool:
     """Whether a service ticked within the last seconds."""
-    tick = newest_tick(connection)
-    return tick is not None and now_ms() - tick.append_ms < _ALIVE_MS
+    return bool(living(connection, now_ms))
 
 
 def wait_adopted(connection: Connection, version: int, timeout_s: float) -> bool:
-    """Wait for a tick that names this version or a later one; False if none comes in time."""
+    """Wait until every living service ticked with this version or a later one; False if that takes too long."""
     deadline = time.monotonic() + timeout_s
     while True:
-        tick = newest_tick(connection)
-        if tick is not None and tick.version >= version:
+        ticks = living(connection).values()
+        if ticks and all(tick.version >= version for tick in ticks):
             return True
         if time.monotonic() > deadline:
             return False

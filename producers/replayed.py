@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from producers import control
 from producers.connection import Connection
+from producers.control import Tick
 from producers.log import Record, read_all, scan
 from streaming.broker.books import Books
 from streaming.broker.inputs import MESSAGE, TICK, Ticker, in_log_order, kind_of, read
@@ -23,18 +24,37 @@ from tidings.codec import MessageLimits
 from tidings.control import Snapshot
 from tidings.topic import Timing
 from topology import names
+from topology.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What happened, and what was to be done about it. ``service`` is whose ticks counted, None if there are none."""
+    """What happened, and what was to be done about it. ``services`` served the brokers: each with those it was the last to serve."""
 
-    service: str | None
+    services: Mapping[str | None, frozenset[str]]
     inputs: tuple[Input, ...]
     outputs: tuple[Output, ...]
     books: dict[str, Books]
     control: Snapshot
     """The control data that holds now."""
+
+    def with_part(
+        self,
+        service: str | None,
+        brokers: frozenset[str],
+        inputs: Iterable[Input],
+        outputs: Iterable[Output],
+        books: Mapping[str, Books],
+    ) -> Replay:
+        """This and what one more service did."""
+        own = {broker: found for broker, found in books.items() if broker in brokers or service is None}
+        return replace(
+            self,
+            services={**self.services, service: brokers},
+            inputs=(*self.inputs, *inputs),
+            outputs=(*self.outputs, *outputs),
+            books={**self.books, **own},
+        )
 
     @property
     def arrived(self) -> dict[Origin, Arrived]:
@@ -63,6 +83,7 @@ class _Row:
     partition: int
     offset: int
     append_ms: int
+    record_key: bytes | None
     value: bytes | None
 
 
@@ -75,34 +96,47 @@ def replay(
     timing: Timing,
     only: tuple[str, str] | None = None,
 ) -> Replay:
-    """Read the log up to its end now, and run it. ``service`` None is the one that ticked last.
+    """Read the log up to its end now, and run it. ``service`` None is for each broker the one that served it last.
 
     ``only`` leaves out all messages but those about one topic and key; the result for those is the same. (Unless the
     service had to make room: ``rules.open_events`` counts all events of a bucket.) The `control` Kafka topic is compacted, so
     long after a change the control data from before it may not be known any more.
     """
-    inputs = re.compile(names.input_pattern())
-    readable = [name for name in connection.topics() if inputs.fullmatch(name)]
-    ticks = [record for record in read_all(connection, [names.CLOCK]) if control.read_tick(record) is not None]
-    service = service or _newest_service(ticks)
+    ticks = [tick for record in read_all(connection, [names.CLOCK]) if (tick := _tick_row(record))]
+    if service is not None:
+        ticks = [(tick, row) for tick, row in ticks if tick.service == service]
     # The control data after the clock: it then has all that the ticks name.
     history = list(control.fold(read_all(connection, [names.CONTROL]), timing))
-    published = scan(connection, [name for name in readable if name != names.CLOCK])
-    rows = [*_clock_rows(ticks, service), *_message_rows(published, limits, only)]
-    happened = [each for row in in_log_order(rows) for each in read(row, limits, Ticker(service))]
+    inputs = re.compile(names.input_pattern())
+    readable = [name for name in connection.topics() if inputs.fullmatch(name) and name != names.CLOCK]
+    rows = _message_rows(scan(connection, readable), limits, only)
+    plans: dict[int, Plan] = {}
     control_at = _control_at(history, timing)
-    state, outputs = step(BucketState(), happened, control_at, rules)
-    return Replay(service, tuple(happened), tuple(outputs), state.books, control_at(state.version))
+    whole = Replay({}, (), (), {}, control_at(max((tick.version for tick, _ in ticks), default=0)))
+    served = _served(ticks, {names.broker_of(name) for name in readable})
+    for each, brokers in served.items():
+        own = [row for tick, row in ticks if tick.service == each] + [r for r in rows if names.broker_of(r.kafka_topic) in brokers]
+        happened = [input for row in in_log_order(own) for input in read(row, limits, Ticker(each))]
+        state, outputs = step(BucketState(), happened, lambda v: plans.setdefault(v, Plan(control_at(v))), rules)
+        whole = whole.with_part(each, brokers, happened, outputs, state.books)
+    return whole
 
 
-def _newest_service(ticks: Iterable[Record]) -> str | None:
-    read_ticks = [tick for record in ticks if (tick := control.read_tick(record))]
-    newest = max(read_ticks, key=lambda tick: tick.append_ms, default=None)
-    return newest.service if newest else None
+def _served(ticks: list[tuple[Tick, _Row]], brokers: set[str]) -> dict[str | None, frozenset[str]]:
+    """Each service with the brokers that it was the last to serve; without any tick, nobody serves them all."""
+    last: dict[str, str] = {}
+    for broker in brokers:
+        for tick, _ in ticks:
+            if tick.serves(broker):
+                last[broker] = tick.service
+    if not ticks:
+        return {None: frozenset(brokers)}
+    return {service: frozenset(b for b in brokers if last.get(b) == service) for service in sorted(set(last.values()))}
 
 
-def _clock_rows(ticks: Iterable[Record], service: str | None) -> list[_Row]:
-    return [_row(TICK, record) for record in ticks if (tick := control.read_tick(record)) and tick.service == service]
+def _tick_row(record: Record) -> tuple[Tick, _Row] | None:
+    tick = control.read_tick(record)
+    return None if tick is None else (tick, _row(TICK, record))
 
 
 def _message_rows(records: Iterable[Record], limits: MessageLimits, only: tuple[str, str] | None) -> list[_Row]:
@@ -115,7 +149,7 @@ def _message_rows(records: Iterable[Record], limits: MessageLimits, only: tuple[
 
 
 def _row(kind: str, record: Record) -> _Row:
-    return _Row(kind, record.kafka_topic, record.partition, record.offset, record.append_ms, record.value)
+    return _Row(kind, record.kafka_topic, record.partition, record.offset, record.append_ms, record.key, record.value)
 
 
 def _is_about(happened: list[Input], only: tuple[str, str]) -> bool:

@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
 )
 
 from producers.connection import Connection
+from tidings.control import Link
 from tidings.errors import TidingsError
 from topology import names
 
@@ -63,6 +64,7 @@ def service_topics(partitions: int, replication: int) -> list[TopicSpec]:
         control_spec(replication),
         TopicSpec(names.CLOCK, 1, replication),
         TopicSpec(names.BOOKS, 1, replication, _COMPACTED),
+        TopicSpec(names.DECISIONS, 1, replication),
         TopicSpec(names.LATE, partitions, replication, _LARGER),
         TopicSpec(names.DEAD_LETTER, partitions, replication, _LARGER),
     ]
@@ -71,6 +73,12 @@ def service_topics(partitions: int, replication: int) -> list[TopicSpec]:
 def publish_specs(brokers: Iterable[str], partitions: int, replication: int) -> list[TopicSpec]:
     """Where the publishers of each broker write."""
     return [TopicSpec(names.publish_topic(broker), partitions, replication, _LARGE) for broker in brokers]
+
+
+def link_specs(links: Iterable[Link], replication: int) -> list[TopicSpec]:
+    """Both directions of each link. One partition: a link carries little, and every partition costs a mark a second."""
+    pairs = sorted({pair for link in links for pair in ((link.a, link.b), (link.b, link.a))})
+    return [TopicSpec(names.link_topic(*pair), 1, replication, _LARGER) for pair in pairs]
 
 
 def delivery_specs(kafka_topics: Iterable[str], replication: int, partitions: int = 1) -> list[TopicSpec]:
@@ -137,25 +145,25 @@ def _put_right(admin: AdminClient, specs: Sequence[TopicSpec]) -> None:
             answer.result(_ASK_S)
 
 
-def _wait_until_served(connection: Connection, names: Sequence[str]) -> None:
+def _wait_until_served(connection: Connection, kafka_topics: Sequence[str]) -> None:
     """Brokers learn of a new Kafka topic one after the other, and list it a moment before they serve it."""
     consumer = connection.consumer()
     deadline = time.monotonic() + _ASK_S
     try:
-        while not _are_served(connection, consumer, names):
+        while not _are_served(connection, consumer, kafka_topics):
             if time.monotonic() > deadline:
-                raise TidingsError(f"Kafka created {', '.join(names)}, but does not serve all of them after {_ASK_S:.0f} s")
+                raise TidingsError(f"Kafka created {', '.join(kafka_topics)}, but does not serve all of them after {_ASK_S:.0f} s")
             time.sleep(0.05)
     finally:
         consumer.close()
 
 
-def _are_served(connection: Connection, consumer: Consumer, names: Sequence[str]) -> bool:
-    partitions = partitions_of(connection, names)
+def _are_served(connection: Connection, consumer: Consumer, kafka_topics: Sequence[str]) -> bool:
+    partitions = partitions_of(connection, kafka_topics)
     try:
         for name, count in partitions.items():
             for number in range(count):
                 consumer.get_watermark_offsets(TopicPartition(name, number), timeout=1)
     except KafkaException:
         return False
-    return len(partitions) == len(set(names))
+    return len(partitions) == len(set(kafka_topics))

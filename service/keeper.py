@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,10 +22,15 @@ from tidings.control import Snapshot
 from tidings.errors import BadControl, CannotRun, TidingsError
 from tidings.topic import Timing
 from topology import names
+from topology.overlay import Problem
+from topology.plan import Plan
 
 _log = logging.getLogger("tidings.keeper")
 _KEEP = 100
 """Snapshot files kept. A replayed batch needs the last few at most."""
+
+_LOOK_S = 3.0
+"""How often it is looked whether the Kafka topics are still there."""
 
 _SETTLE_S = 0.05
 """Records that arrive together become one version."""
@@ -43,6 +49,7 @@ class ControlKeeper(threading.Thread):
     ) -> None:
         super().__init__(name="control-keeper", daemon=True)
         self.rejected = 0
+        self.problems: tuple[Problem, ...] = ()
         self._connection = connection
         self._folder = folder
         self._topics_for = topics_for
@@ -70,8 +77,12 @@ class ControlKeeper(threading.Thread):
 
     def run(self) -> None:
         unannounced = False
+        looked_s = time.monotonic()
         while not self._stopping.is_set():
             try:
+                if time.monotonic() - looked_s > _LOOK_S:
+                    looked_s = time.monotonic()
+                    unannounced = self._restore_topics() or unannounced
                 if first := self._consumer.consume(num_messages=1, timeout=0.2):
                     self._take([*first, *self._consumer.consume(num_messages=500, timeout=_SETTLE_S)])
                     unannounced = True
@@ -85,6 +96,14 @@ class ControlKeeper(threading.Thread):
                 self._failure = error
                 _log.exception("the control keeper failed")
                 return
+
+    def _restore_topics(self) -> bool:
+        """Make Kafka topics anew that somebody deleted: the service writes to them."""
+        there = self._connection.topics()
+        missing = [spec.name for spec in self._topics_for(self.snapshot) if spec.name not in there]
+        if missing:
+            _log.error("somebody deleted %s; what was unread there is lost, and it is made anew", ", ".join(missing))
+        return bool(missing)
 
     @property
     def failure(self) -> BaseException | None:
@@ -136,7 +155,17 @@ class ControlKeeper(threading.Thread):
             for old in sorted(self._folder.glob("*.json"))[:-_KEEP]:
                 old.unlink()
         _log.info("control data is at version %d", self.snapshot.version)
+        self._name_problems()
         self._adopted(self.snapshot)
+
+    def _name_problems(self) -> None:
+        problems = Plan(self.snapshot).problems
+        for problem in problems:
+            if problem not in self.problems:
+                _log.warning("%s", problem.text)
+        if self.problems and not problems:
+            _log.info("the overlay is in order again")
+        self.problems = problems
 
     def _newest(self, timing: Timing) -> Snapshot:
         files = sorted(self._folder.glob("*.json"))

@@ -69,7 +69,7 @@ class ServiceCollector(Collector):
 
     books: Callable[[], dict[str, Books]]
     progress: Callable[[], dict[str, float]]
-    control: Callable[[], tuple[int, int]]
+    control: Callable[[], tuple[int, int, int]]
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
         received = CounterMetricFamily("tidings_received", "Messages received.", labels=["broker"])
@@ -79,6 +79,10 @@ class ServiceCollector(Collector):
         conflicts = CounterMetricFamily("tidings_conflicts", "Values that disagreed.", labels=["broker"])
         evicted = CounterMetricFamily("tidings_evicted_events", "Events closed early to make room.", labels=["broker"])
         left_out = CounterMetricFamily("tidings_left_out", "What a bound kept out.", labels=["broker", "bound"])
+        links = ["sender", "to"]
+        crossed = CounterMetricFamily("tidings_link_records", "Records that came over a link.", labels=[*links, "kind"])
+        crossed_bytes = CounterMetricFamily("tidings_link_bytes", "Their bytes.", labels=links)
+        unsent = CounterMetricFamily("tidings_link_unsent", "Messages a link did not have to carry.", labels=[*links, "reason"])
         balanced = GaugeMetricFamily("tidings_books_balanced", "1 while the books balance.", labels=["broker"])
         for broker, books in self.books().items():
             received.add_metric([broker], books.received)
@@ -93,10 +97,17 @@ class ServiceCollector(Collector):
                 told.add_metric([broker, reason], count)
             for bound, count in sorted(books.left_out.items()):
                 left_out.add_metric([broker, bound], count)
-        yield from (received, outcomes, held, told, conflicts, evicted, left_out, balanced)
+            for (sender, kind), count in sorted(books.heard.items()):
+                crossed.add_metric([sender, broker, kind], count)
+            for sender, size in sorted(books.heard_bytes.items()):
+                crossed_bytes.add_metric([sender, broker], size)
+            for (to, reason), count in sorted(books.unsent.items()):
+                unsent.add_metric([broker, to, reason], count)
+        yield from (received, outcomes, held, told, conflicts, evicted, left_out, crossed, crossed_bytes, unsent, balanced)
         for name, value in self.progress().items():
             yield GaugeMetricFamily(f"tidings_batch_{name}", f"Of the last batch: {name.replace('_', ' ')}.", value=value)
-        version, rejected = self.control()
+        version, rejected, problems = self.control()
+        yield GaugeMetricFamily("tidings_overlay_problems", "What is wrong with the overlay.", value=problems)
         yield GaugeMetricFamily("tidings_control_version", "Version of the control data.", value=version)
         yield CounterMetricFamily("tidings_control_rejected", "Control records that could not be applied.", value=rejected)
 

@@ -22,15 +22,21 @@ _TRIES = 5
 _WITHIN_S = 300.0
 _LAST_READ_S = 5.0
 _OURS = re.compile(r"tidings\.errors\.\w+: (.+)")
+_GAP = re.compile(r"KAFKA_DATA_LOSS|data may have been (?:lost|missed)")
+_LINK = re.compile(r"\blink\.[\w-]+\.[\w-]+")
 _ANY = re.compile(r"^(?:[\w$]+\.)*\w*(?:Error|Exception): .+", re.MULTILINE)
 
 
 class SupervisedQuery:
-    """``start`` starts the streaming query. At most so many failures within so much time are got over."""
+    """``start`` starts the streaming query; its argument says whether to go on where unread records are gone.
+
+    At most so many failures within so much time are got over. A gap in a link is: what was lost in it shows in the books, as the
+    difference between what one end sent and the other received. A gap in what publishers sent is not.
+    """
 
     def __init__(
         self,
-        start: Callable[[], Any],
+        start: Callable[[bool], Any],
         tries: int = _TRIES,
         within_s: float = _WITHIN_S,
         now_s: Callable[[], float] = time.monotonic,
@@ -41,14 +47,15 @@ class SupervisedQuery:
         self._now_s = now_s
         self._failures: deque[float] = deque()
         self._again_s: float | None = None
-        self._query = start()
+        self._over_gaps = False
+        self._query = start(False)
 
     def check(self) -> str | None:
         """Start the query again if it is time to; the cause in one line when there is nothing left to try."""
         if self._again_s is not None:
             if self._now_s() >= self._again_s:
                 self._again_s = None
-                self._query = self._start()
+                self._query = self._start(self._over_gaps)
             return None
         error = self._query.exception()
         if error is None:
@@ -62,6 +69,9 @@ class SupervisedQuery:
         if _OURS.search(text) or len(self._failures) > self._tries:
             _log.error("the query failed: %s", text)
             return cause
+        self._over_gaps = _GAP.search(text) is not None and _LINK.search(text) is not None
+        if self._over_gaps:
+            _log.error("records of a link are gone before they were read; the query goes on without them: %s", cause)
         pause_s = 0.5 * 2 ** (len(self._failures) - 1)
         _log.warning("the query failed and is started again in %.1f s: %s", pause_s, cause)
         self._again_s = now_s + pause_s

@@ -22,9 +22,12 @@ _log = logging.getLogger("tidings.ticker")
 class Ticker(threading.Thread):
     """``adopt`` names the version and the partitions that the next tick tells."""
 
-    def __init__(self, connection: Connection, identity: inputs.Ticker, tick_ms: int) -> None:
+    def __init__(
+        self, connection: Connection, identity: inputs.Ticker, tick_ms: int, brokers: frozenset[str] | None = None
+    ) -> None:
         super().__init__(name="ticker", daemon=True)
         self._identity = identity
+        self._brokers = None if brokers is None else sorted(brokers)
         self._told_version = -1
         self._tick_s = tick_ms / 1000
         self._adoption: tuple[int, dict[str, int]] = (0, {})
@@ -48,6 +51,7 @@ class Ticker(threading.Thread):
             "service": self._identity.service,
             "ms": time.time_ns() // 1_000_000,
             "version": version,
+            "brokers": self._brokers,
             "partitions": [
                 names.partition_name(names.CLOCK, 0),
                 *(names.partition_name(topic, number) for topic, number in partitions),
@@ -81,4 +85,13 @@ class Ticker(threading.Thread):
         self._wanted.set()
         if self.is_alive():
             self.join(timeout=10)
+        self._leave()
         self.flush(5)
+
+    def _leave(self) -> None:
+        """A last tick that serves nobody: who wants to serve these brokers next need not wait."""
+        tick = {"service": self._identity.service, "version": self._adoption[0], "brokers": [], "partitions": []}
+        try:
+            self._producer.produce(names.CLOCK, json.dumps(tick), partition=0)
+        except (BufferError, KafkaException) as error:
+            _log.warning("no goodbye on the clock: %s", error)

@@ -7,6 +7,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 import sys
 import threading
 import time
@@ -17,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from producers.connection import Connection
-from producers.topics import TopicSpec, delivery_specs, ensure_topics, partitions_of, publish_specs, service_topics
+from producers.topics import TopicSpec, delivery_specs, ensure_topics, link_specs, partitions_of, publish_specs, service_topics
+from service.claims import check_first, wait_until_free
 from service.directory import ServiceDirectory, replace_text
 from service.java import find_java
 from service.keeper import ControlKeeper
@@ -25,7 +27,7 @@ from service.metrics import BooksFollower, MetricsServer, ServiceCollector
 from service.supervised import SupervisedQuery
 from service.ticker import Ticker
 from streaming.broker import inputs
-from streaming.broker.settings import message_limits_of, rules_of, timing_of
+from streaming.broker.settings import hosted_by, message_limits_of, rules_of, timing_of
 from streaming.spark.bucket import BucketSettings
 from streaming.spark.query import QuerySettings, start_query
 from tidings.config import Config, client_properties
@@ -102,10 +104,13 @@ class Service:
         ensure_topics(connection, service_topics(self.config.kafka.partitions, self.config.kafka.replication))
         service = hashlib.sha256(f"service {self._directory.secret}".encode()).hexdigest()[:12]
         identity = inputs.Ticker(service, self._directory.secret)
-        self._ticker = Ticker(connection, identity, self.config.service.tick_ms)
+        hosted = hosted_by(self.config)
+        wait_until_free(connection, service, hosted, self._say)
+        self._ticker = Ticker(connection, identity, self.config.service.tick_ms, hosted)
         self._keeper = self._keep_control(connection)
         self._ticker.tick()
         self._ticker.flush()
+        check_first(connection, service, hosted)
         self._serve_metrics(connection)
         query = self._run_query(service)
         self._ticker.start()
@@ -144,6 +149,7 @@ class Service:
             "spark.buckets": spark.buckets,
             "spark.shuffle_partitions": spark.shuffle_partitions,
             "Kafka cluster": connection.cluster_id(),
+            "service.brokers": self.config.service.brokers,
         }
         path = self._directory.path / "made-with.json"
         if not path.exists():
@@ -163,12 +169,15 @@ class Service:
             delivered = sorted({s.deliver for s in snapshot.subscriptions.values()})
             return [
                 *publish_specs(snapshot.brokers, kafka.partitions, kafka.replication),
+                *link_specs(snapshot.links, kafka.replication),
                 *delivery_specs(delivered, kafka.replication),
             ]
 
+        read = re.compile(names.input_pattern(hosted_by(self.config)))
+
         def adopted(snapshot: Snapshot) -> None:
-            kafka_topics = partitions_of(connection, [names.publish_topic(broker) for broker in snapshot.brokers])
-            self._ticker.adopt(snapshot.version, kafka_topics)
+            wanted = [spec.name for spec in topics_for(snapshot) if read.fullmatch(spec.name)]
+            self._ticker.adopt(snapshot.version, partitions_of(connection, wanted))
 
         keeper = ControlKeeper(connection, self._directory.control, timing_of(self.config), topics_for, adopted)
         self._exits.callback(keeper.stop)
@@ -180,7 +189,9 @@ class Service:
         follower.start()
         self._exits.callback(follower.stop)
         collector = ServiceCollector(
-            follower.by_broker, self._progress, lambda: (self._keeper.snapshot.version, self._keeper.rejected)
+            follower.by_broker,
+            self._progress,
+            lambda: (self._keeper.snapshot.version, self._keeper.rejected, len(self._keeper.problems)),
         )
         port = self.config.service.metrics_port
         try:
@@ -216,7 +227,7 @@ class Service:
         self._exits.callback(stop_session, spark)
         self._directory.record_process("Spark", spark.sparkContext._gateway.proc.pid)
         settings = self._query_settings(service)
-        self._query = SupervisedQuery(lambda: start_query(spark, settings))
+        self._query = SupervisedQuery(lambda over_gaps: start_query(spark, settings, over_gaps=over_gaps))
         self._exits.callback(self._query.stop)
         return self._query
 

@@ -23,6 +23,7 @@ from tidings.errors import Unreadable
 from tidings.message import Message
 from tidings.notification import Notification
 from tidings.values import Value
+from topology.plan import Plan
 
 PARTITION = "publish.b1-0"
 
@@ -35,6 +36,34 @@ def subscription(name: str, topic: str = "incident", **more: Any) -> dict[str, A
 def topic(name: str = "incident", **more: Any) -> dict[str, Any]:
     """A topic's control record."""
     return {"kind": "topic", "name": name, **more}
+
+
+def broker(name: str) -> dict[str, Any]:
+    """A broker's control record."""
+    return {"kind": "broker", "name": name}
+
+
+def link(a: str, b: str, **more: Any) -> dict[str, Any]:
+    """A link's control record."""
+    return {"kind": "link", "name": f"{a}-{b}", "a": a, "b": b, **more}
+
+
+def advertisement(name: str, broker: str, topic: str = "incident") -> dict[str, Any]:
+    """An advertisement's control record."""
+    return {"kind": "advertisement", "name": name, "broker": broker, "topic": topic}
+
+
+def snapshot(*records: Mapping[str, Any]) -> Snapshot:
+    """The control data that these records make."""
+    made = Snapshot()
+    for version, record in enumerate(records, 1):
+        made = made.apply(version, f"{record['kind']}/{record['name']}", json.dumps(record).encode())
+    return made
+
+
+def plan(*records: Mapping[str, Any]) -> Plan:
+    """What follows from these control records."""
+    return Plan(snapshot(*records))
 
 
 @dataclass
@@ -83,6 +112,9 @@ class Script:
         self.inputs.append(Ticked(self.now_ms, version, partitions))
         self.inputs.extend(Marked(partition, self.now_ms, version) for partition in partitions)
 
+    def plan_at(self, version: int) -> Plan:
+        return Plan(self.snapshots[version])
+
     def wait(self, ms: int) -> None:
         """Time passes and nobody says so."""
         self.now_ms += ms
@@ -91,7 +123,7 @@ class Script:
         """Give everything to `step`, cut into batches before the inputs of the given numbers."""
         state, outputs = BucketState(), []
         for start, end in zip((0, *cuts), (*cuts, len(self.inputs)), strict=True):
-            state, more = step(state, self.inputs[start:end], lambda version: self.snapshots[version], self.rules)
+            state, more = step(state, self.inputs[start:end], self.plan_at, self.rules)
             outputs += more
         return state, outputs
 

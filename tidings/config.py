@@ -24,6 +24,7 @@ _YEAR_MS = 366 * 24 * 3600 * 1000
 _SERVER = r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}"
 _SERVERS = f"({_SERVER}(,{_SERVER})*)?"
 _MASTER = r"local(\[(\*|[1-9][0-9]*)(,[1-9][0-9]*)?\])?|spark://\S+|k8s://\S+|yarn"
+_BROKER = "[A-Za-z0-9_-]{1,80}"
 _LEVELS = "debug|info|warning|error"
 
 
@@ -107,6 +108,12 @@ class Service:
     dir: str = _text(".tidings", ".+", "a path", "Where everything the service writes is kept.")
     tick_ms: int = _whole(1000, 10, 60_000, "Time between ticks; silence closes windows with this precision.")
     metrics_port: int = _whole(9464, 0, 65535, "Loopback port of `/metrics`, `/livez`, `/readyz`; 0 takes a free one.")
+    brokers: str = _text(
+        "",
+        f"({_BROKER}(,{_BROKER})*)?",
+        "names with commas; or empty",
+        "The brokers of the overlay that this process serves; empty: all. Fixed for the life of a directory.",
+    )
     log_level: str = _text("info", _LEVELS, "`debug`, `info`, `warning` or `error`", "The least severe line logged.")
 
 

@@ -1,4 +1,4 @@
-"""The control data: topics, subscriptions, brokers and links, all of them records that change while the service runs.
+"""The control data: topics, subscriptions, advertisements, brokers and links: records that change while the service runs.
 
 A *snapshot* is the control data at one version; the version is the offset on the control Kafka topic up to which records are
 counted, so the same version always means the same data. A record that cannot be applied changes nothing.
@@ -19,7 +19,7 @@ from tidings.errors import BadControl, BadPredicate
 from tidings.notification import Encoding
 from tidings.registers import Join
 from tidings.subscription import Subscription
-from tidings.topic import Timing, Topic
+from tidings.topic import Filtering, Placement, Timing, Topic
 
 DEFAULT_BROKER = "b1"
 
@@ -46,6 +46,15 @@ class Link:
     b: str
     cost: float = 1
     forbid: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Advertisement:
+    """Somebody at a broker will publish on a topic. A topic that is advertised at all is published only where it is."""
+
+    name: str
+    broker: str
+    topic: str
 
 
 @dataclass(frozen=True)
@@ -103,6 +112,14 @@ class Snapshot:
     @cached_property
     def links(self) -> tuple[Link, ...]:
         return tuple(self._read("link"))
+
+    @cached_property
+    def advertised(self) -> dict[str, frozenset[str]]:
+        """Topic to the brokers where it is advertised, for the topics that are."""
+        found: dict[str, set[str]] = {}
+        for advertisement in self._read("advertisement"):
+            found.setdefault(advertisement.topic, set()).add(advertisement.broker)
+        return {topic: frozenset(brokers) for topic, brokers in found.items()}
 
     def topic(self, name: str) -> Topic:
         """The declaration of a topic, or the defaults."""
@@ -206,9 +223,15 @@ def _topic(r: _Reader, defaults: Timing) -> Topic:
     if not hold_ms <= remember_ms <= window_ms:
         raise r.fail(f"hold_ms <= remember_ms <= window_ms must hold, but they are {hold_ms}, {remember_ms}, {window_ms}")
     gather = r.flag("gather", default=True)
+    gatherer = r.choice("gatherer", Placement, "centre")
+    filtering = r.choice("filter", Filtering, "profile")
+    rendezvous = r.text("rendezvous") if "rendezvous" in r.left else None
+    if rendezvous and filtering is not Filtering.RENDEZVOUS:
+        raise r.fail("'rendezvous' names a broker only for \"filter\": \"rendezvous\"")
     r.end()
     joins = {name: Join(kind) for name, kind in fields.items()}
-    return Topic(r.name, joins, complete, Timing(window_ms, hold_ms, remember_ms), gather)
+    timing = Timing(window_ms, hold_ms, remember_ms)
+    return Topic(r.name, joins, complete, timing, gather, gatherer, filtering, rendezvous)
 
 
 def _subscription(r: _Reader, _defaults: Timing) -> Subscription:
@@ -261,9 +284,16 @@ def _link(r: _Reader, _defaults: Timing) -> Link:
     return Link(r.name, a, b, cost, forbid)
 
 
+def _advertisement(r: _Reader, _defaults: Timing) -> Advertisement:
+    advertisement = Advertisement(r.name, r.text("broker", DEFAULT_BROKER), r.text("topic"))
+    r.end()
+    return advertisement
+
+
 _READERS: dict[str, Callable[[_Reader, Timing], Any]] = {
     "topic": _topic,
     "subscription": _subscription,
     "broker": _broker,
     "link": _link,
+    "advertisement": _advertisement,
 }

@@ -12,7 +12,8 @@ TidingsError                 something a person can act on; the command line pri
 ├── BadState                 a state blob that is damaged or of another version
 ├── KafkaUnreachable         no broker answered
 └── CannotRun                the machine lacks something: Java, a free port, disk space, the network
-    └── AlreadyRunning       another service holds the directory
+    ├── AlreadyRunning       another service holds the directory
+    └── BrokerTaken          another service serves the same broker
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class Unreadable(StrEnum):
     EVENT_FULL = "event-full"
     UNKNOWN_BROKER = "unknown-broker"
     ROUTING_DIFFERS = "routing-differs"
+    TOO_MANY_HOPS = "too-many-hops"
 
 
 class BadMessage(TidingsError):
@@ -142,3 +144,10 @@ class CannotRun(TidingsError):
 
 class AlreadyRunning(CannotRun):
     """Another service holds the directory."""
+
+
+class BrokerTaken(CannotRun):
+    """Another service serves the same broker."""
+
+    def __init__(self, brokers: str, service: str) -> None:
+        super().__init__(f"the service {service} serves {brokers} already: stop it, or name other brokers with --brokers")

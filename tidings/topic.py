@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from tidings.registers import Join
 
@@ -17,6 +18,30 @@ class Timing:
     remember_ms: int = 60_000
 
 
+class Placement(StrEnum):
+    """Which broker of a topic's routing tree gathers."""
+
+    CENTRE = "centre"
+    """The one with the shortest way to the farthest other (Agele, section 4)."""
+    MEDIAN = "median"
+    """The one with the least way to all others together, weighted by who publishes and subscribes there."""
+    NONE = "none"
+    """Nobody: every message passes on by itself, as in Siena. Each broker gathers for its own subscribers only."""
+
+
+class Filtering(StrEnum):
+    """Where messages are filtered on their way (DAS, section 3.2)."""
+
+    PROFILE = "profile"
+    """Profiles are forwarded: a link carries only what somebody beyond it wants."""
+    EVENT = "event"
+    """Events are forwarded: every link of the tree carries everything, and each broker filters for its own."""
+    RENDEZVOUS = "rendezvous"
+    """All goes to one broker, which gathers, or filters for the others."""
+    ADAPTIVE = "adaptive"
+    """Profiles, but where nearly all matches anyway, events without asking."""
+
+
 @dataclass(frozen=True, slots=True)
 class Topic:
     """The declaration of an event topic; an undeclared one has the defaults, every field `first`."""
@@ -26,6 +51,10 @@ class Topic:
     complete: frozenset[str] = frozenset()
     timing: Timing = field(default_factory=Timing)
     gather: bool = True
+    gatherer: Placement = Placement.CENTRE
+    filtering: Filtering = Filtering.PROFILE
+    rendezvous: str | None = None
+    """The broker of `Filtering.RENDEZVOUS`; None leaves the choice to a hash of the topic."""
 
     def join_of(self, name: str) -> Join:
         """How the field of that name joins."""

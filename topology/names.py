@@ -5,6 +5,7 @@ Names are built here and nowhere else; nothing that a publisher wrote becomes pa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -13,6 +14,7 @@ CLOCK: Final = "clock"
 BOOKS: Final = "books"
 LATE: Final = "late"
 DEAD_LETTER: Final = "dead-letter"
+DECISIONS: Final = "decisions"
 
 LARGEST_RECORD_BYTES: Final = 16 * 1024 * 1024
 """The largest record a publisher may send, as Kafka stores it."""
@@ -21,6 +23,7 @@ MARK_START: Final = b"\x00tidings mark"
 """Written into every input partition by the ticker. A publisher who forges one only says what time Kafka already knows."""
 
 _PUBLISH = "publish."
+_LINK = "link."
 
 
 def publish_topic(broker: str) -> str:
@@ -28,21 +31,35 @@ def publish_topic(broker: str) -> str:
     return f"{_PUBLISH}{broker}"
 
 
+def link_topic(sender: str, to: str) -> str:
+    """The Kafka topic that carries what one broker sends to a neighbour."""
+    return f"{_LINK}{sender}.{to}"
+
+
 def broker_of(kafka_topic: str) -> str:
-    """The broker whose publishers write to a Kafka topic.
+    """The broker that reads a Kafka topic: its own publishers' or a link to it.
 
-    >>> broker_of("publish.b1")
-    'b1'
+    >>> broker_of("publish.b1"), broker_of("link.b2.b1")
+    ('b1', 'b1')
     """
-    if not kafka_topic.startswith(_PUBLISH):
-        raise ValueError(f"{kafka_topic!r} is not a publish topic")
-    return kafka_topic.removeprefix(_PUBLISH)
+    if not kafka_topic.startswith((_PUBLISH, _LINK)):
+        raise ValueError(f"{kafka_topic!r} is no input of a broker")
+    return kafka_topic.rpartition(".")[2]
 
 
-def input_pattern(brokers: Iterable[str] = ()) -> str:
+def sender_of(kafka_topic: str) -> str | None:
+    """The neighbour that writes to a Kafka topic; None for one that publishers write to.
+
+    >>> sender_of("link.b2.b1"), sender_of("publish.b1")
+    ('b2', None)
+    """
+    return kafka_topic.split(".")[1] if kafka_topic.startswith(_LINK) else None
+
+
+def input_pattern(brokers: Iterable[str] | None = None) -> str:
     """A Java regular expression for the Kafka topics a process reads; without names, those of every broker."""
-    names = "|".join(sorted(brokers)) or "[^.]+"
-    return rf"{CLOCK}|publish\.({names})"
+    own = "[^.]+" if brokers is None else "|".join(re.escape(name) for name in sorted(brokers))
+    return rf"{CLOCK}|publish\.({own})|link\.[^.]+\.({own})"
 
 
 def partition_name(kafka_topic: str, partition: int) -> str:

@@ -10,19 +10,21 @@ import json
 import struct
 import zlib
 from collections import Counter
+from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from streaming.broker.books import Books
-from streaming.broker.state import BucketState, Closed, Slot
+from streaming.broker.state import BucketState, Closed, Filter, FilterMode, Slot
+from streaming.gather.entry import Entry, Origin
 from streaming.gather.ledger import Ledger
-from streaming.gather.open_event import EventKey, OpenEvent, Span
+from streaming.gather.open_event import Elsewhere, EventKey, OpenEvent, Span
 from tidings.errors import BadState
 from tidings.registers import Claim, Join, Register
 from tidings.values import plain
 
-FORMAT = 1
+FORMAT = 2
 _HEADER = struct.Struct(">2sBI")
 _LETTERS = b"TB"
 
@@ -57,8 +59,12 @@ def decode(blob: bytes) -> BucketState:
 def _schema() -> Any:
     from fastavro import parse_schema
 
-    text = files("streaming.broker").joinpath("state.avsc").read_text(encoding="utf-8")
-    return parse_schema(json.loads(text))
+    return parse_schema(state_schema())
+
+
+def state_schema() -> Any:
+    """The schema of a state, as it stands in `state.avsc`."""
+    return json.loads(files("streaming.broker").joinpath("state.avsc").read_text(encoding="utf-8"))
 
 
 # ---- to plain data ----------------------------------------------------------------------------------------------------
@@ -71,6 +77,9 @@ def _state_datum(state: BucketState) -> dict[str, Any]:
         "partitions": list(state.partitions),
         "marks": dict(sorted(state.marks.items())),
         "books": {broker: _books_datum(books) for broker, books in sorted(state.books.items())},
+        "filters": [
+            {"broker": broker, "topic": topic, **asdict(counts)} for (broker, topic), counts in sorted(state.filters.items())
+        ],
         # Slots keep their order: the oldest is the first to make room.
         "slots": [_slot_datum(at, slot) for at, slot in state.slots.items()],
     }
@@ -87,7 +96,15 @@ def _books_datum(books: Books) -> dict[str, Any]:
         "evicted": books.evicted,
         "conflicts": books.conflicts,
         "left_out": dict(sorted(books.left_out.items())),
+        "sent": _crossings(books.sent),
+        "heard": _crossings(books.heard),
+        "heard_bytes": dict(sorted(books.heard_bytes.items())),
+        "unsent": _crossings(books.unsent),
     }
+
+
+def _crossings(counts: Counter[tuple[str, str]]) -> list[dict[str, Any]]:
+    return [{"neighbour": n, "kind": str(kind), "count": count} for (n, kind), count in sorted(counts.items())]
 
 
 def _slot_datum(at: EventKey, slot: Slot) -> dict[str, Any]:
@@ -98,13 +115,15 @@ def _slot_datum(at: EventKey, slot: Slot) -> dict[str, Any]:
         "key": key,
         "seen": slot.seen,
         "closed": [{"first_ms": c.span.first_ms, "last_ms": c.span.last_ms, "forget_ms": c.forget_ms} for c in slot.closed],
-        "open": [_event_datum(event) for event in slot.open],
+        "open": [event_datum(event) for event in slot.open],
     }
 
 
-def _event_datum(event: OpenEvent) -> dict[str, Any]:
+def event_datum(event: OpenEvent) -> dict[str, Any]:
+    """An open event as plain data."""
     return {
         "id": event.id,
+        "opening": event.opening,
         "opened_ms": event.opened_ms,
         "news_ms": event.news_ms,
         "first_ms": event.span.first_ms,
@@ -115,12 +134,33 @@ def _event_datum(event: OpenEvent) -> dict[str, Any]:
         "held_fields": sorted(event.held_fields),
         "release_ms": event.release_ms,
         "released": event.released,
-        "knowledge": {name: _register_datum(register) for name, register in sorted(event.knowledge.items())},
+        "knowledge": {name: register_datum(register) for name, register in sorted(event.knowledge.items())},
         "ledgers": {name: _ledger_datum(ledger) for name, ledger in sorted(event.ledgers.items())},
+        "links": {name: _ledger_datum(ledger) for name, ledger in sorted(event.links.items())},
+        "elsewhere": {
+            "reports": event.elsewhere.reports,
+            "sources": event.elsewhere.sources,
+            "complete": event.elsewhere.complete,
+        },
+        "kept": [entry_datum(entry) for entry in event.kept],
     }
 
 
-def _register_datum(register: Register) -> dict[str, Any]:
+def entry_datum(entry: Entry) -> dict[str, Any]:
+    """A publication and where it stood, as plain data."""
+    origin = entry.origin
+    return {
+        "kafka_topic": origin.kafka_topic,
+        "partition": origin.partition,
+        "offset": origin.offset,
+        "append_ms": origin.append_ms,
+        "record_key": entry.record_key,
+        "value": entry.value,
+    }
+
+
+def register_datum(register: Register) -> dict[str, Any]:
+    """A register as plain data."""
     claims = [
         {"value": plain(c.value), "published_ms": c.published_ms, "message_id": c.message_id, "source": c.source}
         for c in register.claims
@@ -150,31 +190,53 @@ def _state(datum: dict[str, Any]) -> BucketState:
         marks=datum["marks"],
         slots=slots,
         books={broker: _books(books) for broker, books in datum["books"].items()},
+        filters={(f["broker"], f["topic"]): _filter(f) for f in datum["filters"]},
         size=sum(slot.size for slot in slots.values()),
     )
+
+
+def _filter(datum: dict[str, Any]) -> Filter:
+    counts = {name: value for name, value in datum.items() if name not in ("broker", "topic", "mode")}
+    return Filter(mode=FilterMode(datum["mode"]), **counts)
 
 
 def _books(datum: dict[str, Any]) -> Books:
     outcomes = Counter({(entry["outcome"], entry["reason"]): entry["count"] for entry in datum["outcomes"]})
     notifications = Counter(datum["notifications"])
-    left_out = Counter(datum["left_out"])
-    return Books(datum["received"], outcomes, notifications, datum["evicted"], datum["conflicts"], left_out)
+    return Books(
+        received=datum["received"],
+        outcomes=outcomes,
+        notifications=notifications,
+        evicted=datum["evicted"],
+        conflicts=datum["conflicts"],
+        left_out=Counter(datum["left_out"]),
+        sent=_crossed(datum["sent"]),
+        heard=_crossed(datum["heard"]),
+        heard_bytes=Counter(datum["heard_bytes"]),
+        unsent=_crossed(datum["unsent"]),
+    )
+
+
+def _crossed(data: list[dict[str, Any]]) -> Counter[tuple[str, str]]:
+    return Counter({(entry["neighbour"], entry["kind"]): entry["count"] for entry in data})
 
 
 def _slot(datum: dict[str, Any]) -> Slot:
     at = (datum["broker"], datum["topic"], datum["key"])
     closed = [Closed(Span(c["first_ms"], c["last_ms"]), c["forget_ms"]) for c in datum["closed"]]
-    return Slot([_event(at, event) for event in datum["open"]], closed, datum["seen"])
+    return Slot([event_of(at, event) for event in datum["open"]], closed, datum["seen"])
 
 
-def _event(at: EventKey, datum: dict[str, Any]) -> OpenEvent:
+def event_of(at: EventKey, datum: dict[str, Any]) -> OpenEvent:
+    """The open event that `event_datum` made data of."""
     return OpenEvent(
         id=datum["id"],
         at=at,
+        opening=datum["opening"],
         opened_ms=datum["opened_ms"],
         span=Span(datum["first_ms"], datum["last_ms"]),
         news_ms=datum["news_ms"],
-        knowledge={name: _register(register) for name, register in datum["knowledge"].items()},
+        knowledge={name: register_of(register) for name, register in datum["knowledge"].items()},
         reports=datum["reports"],
         sources=set(datum["sources"]),
         held=datum["held"],
@@ -182,10 +244,20 @@ def _event(at: EventKey, datum: dict[str, Any]) -> OpenEvent:
         release_ms=datum["release_ms"],
         released=datum["released"],
         ledgers={name: Ledger(**ledger) for name, ledger in datum["ledgers"].items()},
+        links={name: Ledger(**ledger) for name, ledger in datum["links"].items()},
+        elsewhere=Elsewhere(**datum["elsewhere"]),
+        kept=[entry_of(entry) for entry in datum["kept"]],
     )
 
 
-def _register(datum: dict[str, Any]) -> Register:
+def entry_of(datum: dict[str, Any]) -> Entry:
+    """The publication that `entry_datum` made data of."""
+    origin = Origin(datum["kafka_topic"], datum["partition"], datum["offset"], datum["append_ms"])
+    return Entry(origin, datum["record_key"], datum["value"])
+
+
+def register_of(datum: dict[str, Any]) -> Register:
+    """The register that `register_datum` made data of."""
     claims = tuple(
         Claim(tuple(v) if isinstance(v := c["value"], list) else v, c["published_ms"], c["message_id"], c["source"])
         for c in datum["claims"]

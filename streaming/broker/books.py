@@ -21,6 +21,13 @@ class Books:
     conflicts: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
     """What a bound kept out, by the name of its setting."""
+    sent: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Records sent over links, by neighbour and kind."""
+    heard: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Records that came over links, by neighbour and kind."""
+    heard_bytes: Counter[str] = field(default_factory=Counter)
+    unsent: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Messages that did not cross a link of the routing tree, by neighbour and why."""
 
     def enter(self, outcome: Outcome, reason: str, count: int = 1) -> None:
         self.outcomes[outcome, reason] += count
@@ -39,38 +46,58 @@ class Books:
         self.evicted += other.evicted
         self.conflicts += other.conflicts
         self.left_out.update(other.left_out)
+        self.sent.update(other.sent)
+        self.heard.update(other.heard)
+        self.heard_bytes.update(other.heard_bytes)
+        self.unsent.update(other.unsent)
 
     def to_dict(self) -> dict[str, Any]:
         """The books in the words of the wire."""
-        reasons: dict[str, dict[str, int]] = {}
-        for (outcome, reason), count in sorted(self.outcomes.items()):
-            if count:
-                reasons.setdefault(outcome, {})[reason] = count
         return {
             "received": self.received,
             **{str(outcome): self.total(outcome) for outcome in Outcome},
             "balanced": self.balanced,
-            "reasons": reasons,
+            "reasons": _nested(self.outcomes),
             "notifications": sum(self.notifications.values()),
             "notification_reasons": {reason: n for reason, n in sorted(self.notifications.items()) if n},
             "conflicts": self.conflicts,
             "evicted": self.evicted,
             "left_out": {bound: n for bound, n in sorted(self.left_out.items()) if n},
+            "links": {
+                "sent": _nested(self.sent),
+                "heard": _nested(self.heard),
+                "heard_bytes": {neighbour: n for neighbour, n in sorted(self.heard_bytes.items()) if n},
+                "unsent": _nested(self.unsent),
+            },
         }
 
     @staticmethod
     def from_dict(datum: Mapping[str, Any]) -> Books:
-        outcomes = Counter(
-            {(outcome, reason): n for outcome, reasons in datum["reasons"].items() for reason, n in reasons.items()}
-        )
+        links = datum.get("links", {})
         return Books(
             received=datum["received"],
-            outcomes=outcomes,
+            outcomes=_flat(datum["reasons"]),
             notifications=Counter(datum["notification_reasons"]),
             evicted=datum["evicted"],
             conflicts=datum["conflicts"],
             left_out=Counter(datum["left_out"]),
+            sent=_flat(links.get("sent", {})),
+            heard=_flat(links.get("heard", {})),
+            heard_bytes=Counter(links.get("heard_bytes", {})),
+            unsent=_flat(links.get("unsent", {})),
         )
+
+
+def _nested(counts: Counter[tuple[str, str]]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for (first, second), count in sorted(counts.items()):
+        if count:
+            found.setdefault(str(first), {})[str(second)] = count
+    return found
+
+
+def _flat(nested: Mapping[str, Mapping[str, int]]) -> Counter[tuple[str, str]]:
+    return Counter({(first, second): count for first, counts in nested.items() for second, count in counts.items()})
 
 
 def total(books: Iterable[Books]) -> Books:

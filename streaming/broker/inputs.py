@@ -1,7 +1,7 @@
 """From records of the log to what a broker's logic takes in: the Spark query and a replay read the log alike.
 
-A *row* is whatever has ``kind``, ``kafka_topic``, ``partition``, ``offset``, ``append_ms`` and ``value``: a row of the query or a
-record of a replay.
+A *row* is whatever has ``kind``, ``kafka_topic``, ``partition``, ``offset``, ``append_ms``, ``record_key`` and ``value``: a row
+of the query or a record of a replay.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from streaming.broker.values import Arrived, Input, Marked, Origin, Refused, Ticked
+from streaming.broker import crossing
+from streaming.broker.values import Arrived, Heard, Input, Marked, PassedOn, Refused, Ticked
+from streaming.gather.entry import Origin
 from tidings.codec import MessageLimits, decode_message
 from tidings.errors import BadMessage, Unreadable
 from topology import names
@@ -70,13 +72,17 @@ def _by_offset(at: tuple[str, int], rows: list[Any]) -> Iterator[tuple[int, tupl
         yield time_ms, at, row.offset, row
 
 
+_DIFFERENTLY = "topic and key were read differently when it was routed"
+
+
 def to_inputs(row: Any, limits: MessageLimits, ticker: Ticker) -> list[Input]:
     """What a routed row says has happened; it also has the ``topic`` and ``key`` by which it was routed."""
     happened = read(row, limits, ticker)
     match happened:
         case [Arrived(origin, broker, message)] if (message.topic, message.key) != (row.topic, row.key):
-            detail = "topic and key were read differently when it was routed"
-            return [Refused(origin, broker, Unreadable.ROUTING_DIFFERS, detail)]
+            return [Refused(origin, broker, Unreadable.ROUTING_DIFFERS, _DIFFERENTLY)]
+        case [Heard(origin, broker, _, record)] if record.about != (row.topic, row.key):
+            return [Refused(origin, broker, Unreadable.ROUTING_DIFFERS, _DIFFERENTLY)]
     return happened
 
 
@@ -98,8 +104,20 @@ def read(row: Any, limits: MessageLimits, ticker: Ticker) -> list[Input]:
         return [Marked(partition, append_ms, ticker.version_in(bytes(row.value)))]
     origin = Origin(row.kafka_topic, int(row.partition), int(row.offset), append_ms)
     broker = names.broker_of(row.kafka_topic)
+    value = None if row.value is None else bytes(row.value)
     try:
-        message = decode_message(None if row.value is None else bytes(row.value), limits)
+        return [_arrival(row, origin, broker, value, limits)]
     except BadMessage as error:
         return [Refused(origin, broker, error.reason, error.detail)]
-    return [Arrived(origin, broker, message)]
+
+
+def _arrival(row: Any, origin: Origin, broker: str, value: bytes | None, limits: MessageLimits) -> Input:
+    sender = names.sender_of(row.kafka_topic)
+    if sender is None:
+        key = None if row.record_key is None else bytes(row.record_key)
+        return Arrived(origin, broker, decode_message(value, limits), key, value)
+    record = crossing.decode(value, limits)
+    size = len(value or b"")
+    if isinstance(record, PassedOn):
+        return Arrived(origin, broker, record.message, sender=sender, passed=record, size=size)
+    return Heard(origin, broker, sender, record, size)

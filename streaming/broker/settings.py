@@ -24,7 +24,13 @@ def rules_of(config: Config, buckets: int = 1) -> Rules:
         sources=limits.sources,
         open_events=max(1, limits.open_events // buckets),
         ahead_ms=limits.ahead_ms,
+        hosted=hosted_by(config),
     )
+
+
+def hosted_by(config: Config) -> frozenset[str] | None:
+    """The brokers that the process serves; None for all."""
+    return frozenset(config.service.brokers.split(",")) if config.service.brokers else None
 
 
 def message_limits_of(config: Config) -> MessageLimits:

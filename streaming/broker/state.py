@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from streaming.broker.books import Books
 from streaming.gather.open_event import EventKey, OpenEvent, Span
@@ -21,6 +22,13 @@ class Rules:
     sources: int = 1024
     open_events: int = 1_000_000
     ahead_ms: int = 300_000
+    kept: int = 1024
+    """Messages of an event that are kept as they came while the overlay is cut."""
+    hosted: frozenset[str] | None = None
+    """The brokers that this process serves; None for all."""
+
+    def hosts(self, broker: str) -> bool:
+        return self.hosted is None or broker in self.hosted
 
 
 @dataclass(slots=True)
@@ -45,6 +53,49 @@ class Slot:
         return len(self.open) + len(self.closed) + len(self.seen)
 
 
+class FilterMode(StrEnum):
+    """Whether a broker asks the profiles of its links."""
+
+    PROFILE = "profile"
+    EVENT = "event"
+
+
+@dataclass(slots=True)
+class Filter:
+    """What was offered to the links of a broker for an adaptive topic, in one window; and what that cost since the start.
+
+    ``asked`` and ``matched`` are estimates while only samples are asked. ``rendezvous`` is what would have been sent if all
+    went by the rendezvous.
+    """
+
+    start_ms: int
+    mode: FilterMode = FilterMode.PROFILE
+    offered: int = 0
+    asked: int = 0
+    matched: int = 0
+    rendezvous: int = 0
+    sent: int = 0
+    before_sent: int = 0
+    before_matched: int = 0
+
+    @property
+    def needed(self) -> int:
+        """What had to be sent, in this window and all before."""
+        return self.before_matched + self.matched
+
+    @property
+    def surplus(self) -> int:
+        """What was sent beyond that."""
+        return self.before_sent + self.sent - self.needed
+
+    def close(self, mode: FilterMode) -> None:
+        """A window ends; the next is counted from nothing."""
+        self.before_sent += self.sent
+        self.before_matched += self.matched
+        self.mode = mode
+        self.offered = self.asked = self.matched = self.rendezvous = self.sent = 0
+
+
 @dataclass(slots=True)
 class BucketState:
     """``clock_ms`` is the lowest mark of all partitions: everything appended before it has been read."""
@@ -55,6 +106,8 @@ class BucketState:
     marks: dict[str, int] = field(default_factory=dict)
     slots: dict[EventKey, Slot] = field(default_factory=dict)
     books: dict[str, Books] = field(default_factory=dict)
+    filters: dict[tuple[str, str], Filter] = field(default_factory=dict)
+    """By broker and topic, for topics whose filter is adaptive."""
     wake_ms: int = field(default=0, compare=False)
     """No timer fires before this; it only saves looking, so it is not part of what is stored."""
     changed: bool = field(default=False, compare=False)

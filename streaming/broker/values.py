@@ -2,23 +2,74 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
+from streaming.gather.entry import Entry, Origin
+from streaming.gather.open_event import OpenEvent, Span
 from tidings.errors import Unreadable
 from tidings.message import Message
 from tidings.notification import Encoding, Notification
+from tidings.registers import Register
+
+# ---- over a link ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
-    """Where a record stands in Kafka, and when it was appended."""
+class PassedOn:
+    """A publication on its way to the broker that gathers, or to where it is wanted."""
 
-    kafka_topic: str
-    partition: int
-    offset: int
-    append_ms: int
+    message: Message
+    published_ms: int
+    entry: Entry
+    hops: int
+
+    @property
+    def about(self) -> tuple[str, str]:
+        return self.message.topic, self.message.key
+
+
+@dataclass(frozen=True, slots=True)
+class EventNews:
+    """What of a merged event the far end of a link has not been told."""
+
+    topic: str
+    key: str
+    event: str
+    span: Span
+    knowledge: Mapping[str, Register]
+    reports: int
+    sources: int
+    complete: bool
+    final: bool
+    """The event has ended: this is the last."""
+
+    @property
+    def about(self) -> tuple[str, str]:
+        return self.topic, self.key
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """The memory of a broker that gathers no longer, on its way to the one that does."""
+
+    topic: str
+    key: str
+    events: tuple[OpenEvent, ...]
+    closed: tuple[tuple[Span, int], ...]
+    """The graves: the span of each, and when it is forgotten."""
+    known: Mapping[str, int]
+    """What the broker that passes this on knows: a digest for each field."""
+    hops: int
+
+    @property
+    def about(self) -> tuple[str, str]:
+        return self.topic, self.key
+
+
+LinkRecord: TypeAlias = PassedOn | EventNews | HandOver
 
 
 # ---- in ---------------------------------------------------------------------------------------------------------------
@@ -26,11 +77,38 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """A publication was read."""
+    """A publication was read: from a publisher, or from the neighbour that passed it on."""
 
     origin: Origin
     broker: str
     message: Message
+    record_key: bytes | None = field(default=None, compare=False)
+    value: bytes | None = field(default=None, compare=False)
+    sender: str | None = None
+    passed: PassedOn | None = None
+    """What the neighbour sent; None when it came from a publisher."""
+    size: int = 0
+
+    @property
+    def entry(self) -> Entry:
+        return self.passed.entry if self.passed else Entry(self.origin, self.record_key, self.value)
+
+    @property
+    def published_ms(self) -> int:
+        if self.passed:
+            return self.passed.published_ms
+        return self.origin.append_ms if self.message.published_ms is None else self.message.published_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A neighbour told what is new about an event, or handed its memory of a key over."""
+
+    origin: Origin
+    broker: str
+    sender: str
+    record: EventNews | HandOver
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +143,7 @@ class Ticked:
     partitions: tuple[str, ...]
 
 
-Input: TypeAlias = Arrived | Refused | Marked | Ticked
+Input: TypeAlias = Arrived | Heard | Refused | Marked | Ticked
 
 
 # ---- out --------------------------------------------------------------------------------------------------------------
@@ -79,6 +157,7 @@ class Outcome(StrEnum):
     REDUNDANT = "redundant"
     LATE = "late"
     DEAD_LETTERED = "dead_lettered"
+    FORWARDED = "forwarded"
     HELD = "held"
 
 
@@ -99,6 +178,25 @@ class Why(StrEnum):
     """Its event's window had closed."""
     HOLDING = "holding"
     """It brought news that is not due yet."""
+    TO_GATHERER = "to-gatherer"
+    """It was passed on to the broker that gathers."""
+    TO_SUBSCRIBERS = "to-subscribers"
+    """Its news left for subscribers at other brokers only."""
+    HANDED_OVER = "handed-over"
+    """It was held, and another broker gathers now."""
+    CUT_OFF = "cut-off"
+    """Its event ended while no link led to some of those who subscribe to it."""
+
+
+class Unsent(StrEnum):
+    """Why a message did not cross a link of the routing tree."""
+
+    KNOWN = "known"
+    """The far end had been told all of it."""
+    JOINED = "joined"
+    """Its news crossed together with another message's."""
+    FILTERED = "filtered"
+    """Nobody beyond wants it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +217,8 @@ class PutAside:
     outcome: Outcome
     reason: str
     detail: str
+    entry: Entry | None = field(default=None, compare=False)
+    """The record itself, where it is not the one that was just read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,4 +232,29 @@ class Decided:
     added: frozenset[str] = frozenset()
 
 
-Output: TypeAlias = Tell | PutAside | Decided
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Write a record to a link."""
+
+    sender: str
+    to: str
+    record: LinkRecord
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class FilterDecided:
+    """How the links of a broker are filtered from here on, with what each way would have sent in the window that ended."""
+
+    sender: str
+    topic: str
+    start_ms: int
+    end_ms: int
+    choice: str
+    reason: str
+    offered: int
+    sent: int
+    would: Mapping[str, int]
+
+
+Output: TypeAlias = Tell | Send | PutAside | Decided | FilterDecided

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from streaming.gather.entry import Entry
 from streaming.gather.ledger import Ledger
 from tidings.registers import Register
 from tidings.topic import Topic
@@ -31,9 +32,22 @@ class Span:
         """
         return max(self.last_ms, published_ms) - min(self.first_ms, published_ms) < window_ms
 
+    def joins(self, other: Span, window_ms: int) -> bool:
+        """Whether reports of both spans are about the same event."""
+        return max(self.last_ms, other.last_ms) - min(self.first_ms, other.first_ms) < window_ms
+
     def include(self, published_ms: int) -> None:
         self.first_ms = min(self.first_ms, published_ms)
         self.last_ms = max(self.last_ms, published_ms)
+
+
+@dataclass(slots=True)
+class Elsewhere:
+    """What another broker, which gathers the event, counted."""
+
+    reports: int = 0
+    sources: int = 0
+    complete: bool = False
 
 
 @dataclass(slots=True)
@@ -42,6 +56,8 @@ class OpenEvent:
 
     id: str
     at: EventKey
+    opening: str
+    """Tells this opening of the event from others, here or at other brokers: notification ids follow from it."""
     opened_ms: int
     span: Span
     news_ms: int = 0
@@ -56,6 +72,22 @@ class OpenEvent:
     released: bool = False
     """Whether the event has left once: before that, a late subscriber waits like everybody."""
     ledgers: dict[str, Ledger] = field(default_factory=dict)
+    links: dict[str, Ledger] = field(default_factory=dict)
+    """What each neighbour has been told."""
+    elsewhere: Elsewhere = field(default_factory=Elsewhere)
+    kept: list[Entry] = field(default_factory=list)
+    """Reports with news from while the overlay was cut: they are put aside if it does not heal in time."""
+
+    @property
+    def all_reports(self) -> int:
+        return self.reports + self.elsewhere.reports
+
+    @property
+    def all_sources(self) -> int:
+        return max(len(self.sources), self.elsewhere.sources)
+
+    def is_complete(self, topic: Topic) -> bool:
+        return self.elsewhere.complete or topic.is_complete(self.knowledge)
 
     def closes_ms(self, topic: Topic) -> int:
         """When the event ends: with its window (W), or sooner when nothing new came for the redundancy threshold (T_r).
@@ -82,4 +114,10 @@ class OpenEvent:
 def open_event(at: EventKey, message_id: str, published_ms: int, append_ms: int) -> OpenEvent:
     """A new event. Its id follows from the report that opened it, so a replay gives it the same one."""
     name = digest(*at, message_id, append_ms)
-    return OpenEvent(name, at, opened_ms=append_ms, span=Span(published_ms, published_ms), news_ms=append_ms)
+    return OpenEvent(name, at, name, opened_ms=append_ms, span=Span(published_ms, published_ms), news_ms=append_ms)
+
+
+def open_from(at: EventKey, event_id: str, span: Span, append_ms: int) -> OpenEvent:
+    """An event that another broker opened, as it becomes known here."""
+    opening = digest(*at, event_id, append_ms)
+    return OpenEvent(event_id, at, opening, append_ms, Span(span.first_ms, span.last_ms), news_ms=append_ms)

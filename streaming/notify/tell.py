@@ -22,7 +22,7 @@ def tell(
     At the end of the window nothing waits for a cadence: it would never be told.
     """
     facts = events.facts(event.knowledge)
-    complete = topic.is_complete(event.knowledge)
+    complete = event.is_complete(topic)
     told = []
     for subscription in subscriptions:
         if subscription.judge(event.at[2], facts) is not Verdict.MATCHES:
@@ -55,7 +55,7 @@ def _notification(
 ) -> Notification:
     conflicts = events.conflicts(event.knowledge)
     return Notification(
-        id=notification_id(subscription.name, subscription.since, event.id, revision),
+        id=notification_id(subscription.name, subscription.since, event.opening, revision),
         subscriber=subscription.subscriber,
         subscription=subscription.name,
         topic=event.at[1],
@@ -64,8 +64,8 @@ def _notification(
         revision=revision,
         reason=reason,
         news=news,
-        reports=event.reports,
-        sources=len(event.sources),
+        reports=event.all_reports,
+        sources=event.all_sources,
         first_ms=event.span.first_ms,
         last_ms=event.span.last_ms,
         conflicts={name: values for name, values in conflicts.items() if subscription.wants(name)},

@@ -14,17 +14,18 @@ from typing import Any
 
 import pandas as pd
 
-from streaming.broker import blob
+from streaming.broker import blob, crossing
 from streaming.broker.books import Books
 from streaming.broker.inputs import MOST_VALUE_BYTES, Ticker, in_log_order, to_inputs
 from streaming.broker.state import BucketState, Rules
 from streaming.broker.step import step
-from streaming.broker.values import Outcome, Output, PutAside, Tell
+from streaming.broker.values import FilterDecided, Outcome, Output, PutAside, Send, Tell
 from tidings.codec import MessageLimits, encode_notification
 from tidings.control import Snapshot
 from tidings.errors import BadState
 from tidings.topic import Timing
 from topology import names
+from topology.plan import Plan
 
 STATE_SCHEMA = "blob binary"
 OUTPUT_SCHEMA = "topic string, key binary, value binary, headers array<struct<key: string, value: binary>>"
@@ -55,7 +56,7 @@ def bucket_function(settings: BucketSettings) -> Callable[[Any, Iterable[pd.Data
         rows = [row for frame in frames for row in frame.itertuples(index=False)]
         inputs = [happened for row in in_log_order(rows) for happened in to_inputs(row, settings.limits, settings.ticker)]
         before = {broker: books.to_dict() for broker, books in state.books.items()}
-        state, outputs = step(state, inputs, lambda version: load_control(settings, version), settings.rules)
+        state, outputs = step(state, inputs, lambda version: load_plan(settings, version), settings.rules)
         if state.changed or not group_state.exists:
             group_state.update((blob.encode(state),))
         records = [*to_records(outputs, rows), *books_records(str(settings.ticker.service), int(key[0]), before, state.books)]
@@ -74,13 +75,34 @@ def to_records(outputs: Iterable[Output], rows: Iterable[Any]) -> Iterator[tuple
                 told = output.notification
                 value = encode_notification(told, output.encoding)
                 yield output.kafka_topic, names.record_key(told.topic, told.key), value, []
+            case Send():
+                link = names.link_topic(output.sender, output.to)
+                yield link, names.record_key(*output.record.about), crossing.encode(output.record), []
             case PutAside():
                 origin = output.origin
-                row = origins[origin.kafka_topic, origin.partition, origin.offset]
+                record = output.entry or origins[origin.kafka_topic, origin.partition, origin.offset]
                 topic = names.LATE if output.outcome is Outcome.LATE else names.DEAD_LETTER
-                yield topic, row.record_key, row.value, list(aside_headers(output, row.value))
+                yield topic, record.record_key, record.value, list(aside_headers(output, record.value))
+            case FilterDecided():
+                yield names.DECISIONS, names.record_key(output.sender, output.topic), _decision(output), []
             case _:
                 pass
+
+
+def _decision(decided: FilterDecided) -> bytes:
+    """A choice in the words of the wire."""
+    datum = {
+        "from": decided.sender,
+        "topic": decided.topic,
+        "window": {"start_ms": decided.start_ms, "end_ms": decided.end_ms},
+        "decider": "adaptive",
+        "choice": str(decided.choice),
+        "reason": decided.reason,
+        "offered": decided.offered,
+        "sent": decided.sent,
+        "would": dict(decided.would),
+    }
+    return json.dumps(datum, separators=(",", ":")).encode()
 
 
 def aside_headers(aside: PutAside, value: bytes | None) -> Iterator[tuple[str, bytes]]:
@@ -106,6 +128,11 @@ def books_records(service: str, bucket: int, before: dict[str, Any], books: dict
 
 
 @lru_cache(maxsize=8)
+def load_plan(settings: BucketSettings, version: int) -> Plan:
+    """What follows from a version of the control data."""
+    return Plan(load_control(settings, version))
+
+
 def load_control(settings: BucketSettings, version: int) -> Snapshot:
     """The control data of a version. Version 0 is the empty control data from before the first tick."""
     if version == 0:

@@ -29,19 +29,30 @@ class QuerySettings:
     max_offsets_per_trigger: int = 0
     kafka_properties: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def inputs(self) -> str:
+        """A pattern for the Kafka topics that are read."""
+        return names.input_pattern(self.bucket.rules.hosted)
 
-def start_query(spark: SparkSession, settings: QuerySettings) -> StreamingQuery:
-    """Start the query; it goes on where its checkpoint ends."""
+
+def start_query(spark: SparkSession, settings: QuerySettings, *, over_gaps: bool = False) -> StreamingQuery:
+    """Start the query; it goes on where its checkpoint ends.
+
+    It refuses to if records that it has not read are gone, unless it is told to go ``over_gaps``.
+    """
     kafka = {f"kafka.{name}": value for name, value in settings.kafka_properties.items()}
     kafka["kafka.bootstrap.servers"] = settings.bootstrap_servers
     source = spark.readStream.format("kafka").options(**kafka)
-    source = source.option("subscribePattern", names.input_pattern()).option("startingOffsets", "earliest")
+    source = source.option("subscribePattern", settings.inputs).option("startingOffsets", "earliest")
+    source = source.option("failOnDataLoss", str(not over_gaps).lower())
     # Spark reads only what is there already; the default half second of waiting for more would be half of a small batch.
     source = source.option("kafka.fetch.max.wait.ms", "10")
     if settings.max_offsets_per_trigger:
         source = source.option("maxOffsetsPerTrigger", settings.max_offsets_per_trigger)
     # Spark's watermark follows append time and shows in its progress; windows close by the lowest mark (see bucket state).
     records = source.load().withWatermark("timestamp", "0 seconds")
+    # A task for each Kafka partition would cost more than reading the few records in it.
+    records = records.coalesce(max(1, spark.sparkContext.defaultParallelism))
     rows = routed(
         records,
         service=settings.service,

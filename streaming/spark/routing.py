@@ -1,7 +1,8 @@
 """From Kafka records to buckets, in the JVM: which bucket gets which record.
 
-Only topic and key are read here, to hash them; the bucket function reads the message itself and checks that it found the same
-two. What cannot be read is spread over the buckets by its offset, so that rubbish loads none of them.
+Only topic and key are read here, to hash them with the broker that reads the record; the bucket function reads the message
+itself and checks that it found the same two. What cannot be read is spread over the buckets by its offset, so that rubbish loads
+none of them.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def routed(records: DataFrame, *, service: str, secret: str, buckets: int, messa
         F.when(kind == MESSAGE, read).alias("read"),
     ).where(~is_clock | (F.get_json_object(F.col("value").cast("string"), "$.service") == service))
     # With a secret in front nobody outside can aim many keys at one bucket.
-    readable = F.xxhash64(F.lit(secret), "kafka_topic", "read.topic", "read.key")
+    readable = F.xxhash64(F.lit(secret), F.substring_index("kafka_topic", ".", -1), "read.topic", "read.key")
     unreadable = F.xxhash64(F.lit(secret), "offset")
     bucket = F.pmod(F.when(F.col("read.key").isNull(), unreadable).otherwise(readable), F.lit(buckets)).cast("int")
     every_bucket = F.sequence(F.lit(0), F.lit(buckets - 1))
@@ -58,10 +59,16 @@ def _cut(data: Column, most_bytes: int) -> Column:
 
 def _topic_and_key(value: Column, message_bytes: int) -> Column:
     """A struct of topic and key; null where they cannot be read."""
-    schema = avro.schema("message")
+    message, link = avro.schema("message"), avro.schema("link")
     json = F.from_json(value.cast("string"), "topic string, key string")
-    body = F.expr(f"substring(value, {avro.HEADER_BYTES + 1})")
-    datum = from_avro(body, schema.text, {"mode": "PERMISSIVE"})
-    from_datum = F.struct(datum["topic"].alias("topic"), datum["key"].alias("key"))
     fits = F.length(value) <= message_bytes
-    return F.when(fits & value.startswith(F.lit(b"{")), json).when(fits & value.startswith(F.lit(schema.header)), from_datum)
+    return (
+        F.when(F.col("topic").startswith("link."), F.when(value.startswith(F.lit(link.header)), _from_avro(link)))
+        .when(fits & value.startswith(F.lit(b"{")), json)
+        .when(fits & value.startswith(F.lit(message.header)), _from_avro(message))
+    )
+
+
+def _from_avro(schema: avro.Schema) -> Column:
+    datum = from_avro(F.expr(f"substring(value, {avro.HEADER_BYTES + 1})"), schema.text, {"mode": "PERMISSIVE"})
+    return F.struct(datum["topic"].alias("topic"), datum["key"].alias("key"))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from producers.connection import Connection
-from producers.control import apply, newest_tick, read_control, read_file, service_is_alive, wait_adopted
+from producers.control import apply, last_ticks, read_control, read_file, service_is_alive, wait_adopted
 from service.java import Java
 from service.kafka import EmbeddedKafka
 from tidings.errors import BadControl, TidingsError
@@ -95,7 +95,7 @@ def connection(java: Java, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 class TestOnKafka:
     def test_before_there_is_anything(self, connection: Connection) -> None:
         assert read_control(connection).records == {}
-        assert newest_tick(connection) is None
+        assert last_ticks(connection) == {}
         assert not service_is_alive(connection)
         assert not wait_adopted(connection, 1, 0.2)
 
@@ -131,8 +131,7 @@ class TestOnKafka:
         assert wait_adopted(connection, version, 10)
         later.join()
         assert wait_adopted(connection, version - 1, 0)
-        newest = newest_tick(connection)
-        assert newest is not None
+        newest = last_ticks(connection)["s1"]
         assert (newest.service, newest.version, newest.partitions) == ("s1", version, ("clock-0",))
 
     def test_rubbish_on_the_clock_is_passed_over(self, connection: Connection) -> None:
@@ -140,7 +139,7 @@ class TestOnKafka:
         for value in (b"rubbish", b"{}", b"[]", b"3", None):
             producer.produce(names.CLOCK, value)
         producer.flush(10)
-        assert newest_tick(connection) is not None
+        assert set(last_ticks(connection)) == {"s1"}
 
 
 def tick(connection: Connection, version: int) -> None:

@@ -68,7 +68,7 @@ def told(outputs: list) -> list[Tell]:
 def test_the_books_balance_at_every_moment(script):
     state = BucketState()
     for happened in script.inputs:
-        state, _ = step(state, [happened], script.snapshots.__getitem__, script.rules)
+        state, _ = step(state, [happened], script.plan_at, script.rules)
         for books in state.books.values():
             assert books.balanced
             assert sum(e.held for e in state.events()) == books.to_dict()["held"]
@@ -127,11 +127,11 @@ def test_the_state_survives_as_a_blob(script):
     direct, stored = [], []
     kept = BucketState()
     for happened in script.inputs:
-        state, outputs = step(state, [happened], script.snapshots.__getitem__, script.rules)
+        state, outputs = step(state, [happened], script.plan_at, script.rules)
         direct += outputs
         decoded = blob.decode(blob.encode(kept))
         assert decoded == kept
-        kept, outputs = step(decoded, [happened], script.snapshots.__getitem__, script.rules)
+        kept, outputs = step(decoded, [happened], script.plan_at, script.rules)
         stored += outputs
     assert stored == direct
     assert blob.encode(kept) == blob.encode(state)
@@ -143,16 +143,16 @@ def test_a_state_that_did_not_change_need_not_be_stored(script):
     direct, kept, outputs = [], [], []
     state, stored = BucketState(), blob.encode(BucketState())
     for happened in script.inputs:
-        state, outputs = step(state, [happened], script.snapshots.__getitem__, script.rules)
+        state, outputs = step(state, [happened], script.plan_at, script.rules)
         direct += outputs
-        loaded, outputs = step(blob.decode(stored), [happened], script.snapshots.__getitem__, script.rules)
+        loaded, outputs = step(blob.decode(stored), [happened], script.plan_at, script.rules)
         kept += outputs
         assert loaded.changed or not outputs
         if loaded.changed:
             stored = blob.encode(loaded)
     later = [Ticked(script.now_ms + 60_000, max(script.snapshots), (PARTITION,)), Marked(PARTITION, script.now_ms + 60_000)]
-    direct += step(state, later, script.snapshots.__getitem__, script.rules)[1]
-    kept += step(blob.decode(stored), later, script.snapshots.__getitem__, script.rules)[1]
+    direct += step(state, later, script.plan_at, script.rules)[1]
+    kept += step(blob.decode(stored), later, script.plan_at, script.rules)[1]
     assert kept == direct
 
 

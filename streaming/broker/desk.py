@@ -1,0 +1,87 @@
+"""A step in progress: the state at hand, the plan that holds, and what is to be done so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from streaming.broker.books import Books
+from streaming.broker.state import BucketState, Rules
+from streaming.broker.values import Decided, LinkRecord, Outcome, Output, PutAside, Send
+from streaming.gather.entry import Entry, Origin
+from streaming.gather.open_event import OpenEvent
+from tidings.errors import Unreadable
+from tidings.subscription import Subscription
+from tidings.topic import Topic
+from topology.plan import Place, Plan
+
+
+@dataclass
+class Desk:
+    """What all parts of a step work on."""
+
+    state: BucketState
+    plan_at: Callable[[int], Plan]
+    rules: Rules
+    outputs: list[Output] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.plan = self.plan_at(self.state.version)
+
+    def books(self, broker: str) -> Books:
+        return self.state.books_of(broker)
+
+    def topic(self, name: str) -> Topic:
+        return self.plan.topic(name)
+
+    def place_of(self, event: OpenEvent) -> Place:
+        return self.plan.place(event.at[0], event.at[1])
+
+    def subscriptions(self, event: OpenEvent) -> tuple[Subscription, ...]:
+        return self.plan.snapshot.by_topic.get(event.at[:2], ())
+
+    def wake_at(self, at_ms: int) -> None:
+        """Something is to be done then."""
+        self.state.wake_ms = min(self.state.wake_ms, at_ms)
+
+    def decide(
+        self,
+        origin: Origin,
+        broker: str,
+        outcome: Outcome,
+        reason: str,
+        event: str | None = None,
+        added: frozenset[str] = frozenset(),
+    ) -> None:
+        """Enter what becomes of a message into the books, and say so."""
+        self.books(broker).enter(outcome, reason)
+        self.outputs.append(Decided(origin, outcome, reason, event, added))
+
+    def put_aside(
+        self,
+        origin: Origin,
+        broker: str,
+        reason: str,
+        detail: str,
+        outcome: Outcome = Outcome.DEAD_LETTERED,
+        entry: Entry | None = None,
+    ) -> None:
+        """Write a record to `late` or `dead-letter` as its publisher sent it."""
+        self.decide(origin, broker, outcome, reason)
+        self.outputs.append(PutAside(entry.origin if entry else origin, outcome, reason, detail, entry))
+
+    def send(self, broker: str, to: str, record: LinkRecord, now_ms: int) -> None:
+        """Write a record to a link."""
+        self.books(broker).sent[to, type(record).__name__] += 1
+        self.outputs.append(Send(broker, to, record, now_ms))
+
+    def heard(self, broker: str, sender: str, record: LinkRecord, size: int) -> None:
+        """Count a record that came over a link."""
+        books = self.books(broker)
+        books.heard[sender, type(record).__name__] += 1
+        books.heard_bytes[sender] += size
+
+
+def unknown_broker(broker: str) -> tuple[Unreadable, str]:
+    """The reason and the detail for a message to a broker that is not there."""
+    return Unreadable.UNKNOWN_BROKER, f"no broker {broker!r} in the overlay"

@@ -1,0 +1,150 @@
+"""What the broker that gathers does with a message: find its event, join it, and let news leave when it is due."""
+
+from __future__ import annotations
+
+from streaming.broker.desk import Desk
+from streaming.broker.state import Slot
+from streaming.broker.telling import deliver, release, settle_all
+from streaming.broker.timers import advance_all, close
+from streaming.broker.values import Arrived, Outcome, Unsent, Why
+from streaming.gather.entry import Entry, Origin
+from streaming.gather.open_event import EventKey, OpenEvent, open_event
+from streaming.notify.tell import tell
+from tidings import event as events
+from tidings.errors import Unreadable
+from tidings.registers import Join
+from tidings.topic import Topic
+
+_BOUND_OF = {Join.FIRST: "conflicts", Join.UNION: "union_items"}
+
+
+def gather(desk: Desk, at: EventKey, slot: Slot, topic: Topic, arrived: Arrived) -> None:
+    """Join a message to its event, or open one. What would belong to a closed event is late."""
+    append_ms, published_ms = arrived.origin.append_ms, arrived.published_ms
+    advance_all(desk, slot, topic, append_ms)
+    window_ms = topic.timing.window_ms
+    event = next((event for event in slot.open if event.span.fits(published_ms, window_ms)), None)
+    if event is None:
+        was_closed = any(closed.span.fits(published_ms, window_ms) for closed in slot.closed)
+        if was_closed or published_ms + window_ms <= append_ms:
+            _late(desk, at[0], topic, arrived)
+            return
+        event = open_event(at, arrived.message.message_id, published_ms, append_ms)
+        slot.open.append(event)
+    _join(desk, event, topic, arrived)
+
+
+def _late(desk: Desk, broker: str, topic: Topic, arrived: Arrived) -> None:
+    waited_ms = arrived.origin.append_ms - arrived.published_ms
+    detail = f"published {waited_ms} ms before it arrived; the window is {topic.timing.window_ms} ms"
+    desk.put_aside(arrived.origin, broker, Why.WINDOW_CLOSED, detail, Outcome.LATE, _entry(arrived))
+
+
+def _entry(arrived: Arrived) -> Entry | None:
+    """The publication itself, if what was just read is a neighbour's record about it."""
+    return arrived.entry if arrived.passed else None
+
+
+def _join(desk: Desk, event: OpenEvent, topic: Topic, arrived: Arrived) -> None:
+    broker, append_ms, bounds = event.at[0], arrived.origin.append_ms, desk.rules.bounds
+    report = events.report(arrived.message, arrived.published_ms, topic, bounds)
+    knowledge = events.join(event.knowledge, report, bounds)
+    if len(knowledge) > desk.rules.event_fields:
+        detail = f"the event would have {len(knowledge)} fields; at most {desk.rules.event_fields} are allowed"
+        desk.put_aside(arrived.origin, broker, Unreadable.EVENT_FULL, detail, entry=_entry(arrived))
+        return
+    added = events.added(event.knowledge, knowledge)
+    event.knowledge = knowledge
+    event.span.include(arrived.published_ms)
+    event.reports += 1
+    _note_source(desk, event, arrived.message.source)
+    desk.books(broker).left_out.update(_BOUND_OF[kind] for kind in events.left_out(report, knowledge))
+    enter(desk, event, arrived.origin, added, arrived.sender)
+    if added.news:
+        event.news_ms = append_ms
+        _keep_if_cut(desk, event, arrived)
+        if topic.timing.hold_ms == 0 or event.is_complete(topic):
+            release(desk, event, topic, append_ms)
+        elif event.release_ms is None:
+            event.release_ms = append_ms + topic.timing.hold_ms
+    desk.wake_at(event.next_ms(topic))
+
+
+def _note_source(desk: Desk, event: OpenEvent, source: str | None) -> None:
+    if source is None or source in event.sources:
+        return
+    if len(event.sources) < desk.rules.sources:
+        event.sources.add(source)
+    else:
+        desk.books(event.at[0]).left_out["sources"] += 1
+
+
+def enter(desk: Desk, event: OpenEvent, origin: Origin, added: events.Added, sender: str | None) -> None:
+    """Enter a message that was joined into the books."""
+    broker = event.at[0]
+    if added.news:
+        outcome, reason = Outcome.HELD, Why.HOLDING
+        event.held += 1
+        event.held_fields |= added.news
+    else:
+        outcome, reason = (Outcome.MERGED, Why.CONFLICT) if added.disputed else (Outcome.REDUNDANT, Why.KNOWN)
+        for neighbour in desk.place_of(event).downward:
+            if neighbour != sender:
+                desk.books(broker).unsent[neighbour, Unsent.KNOWN] += 1
+    desk.books(broker).conflicts += added.conflicts
+    desk.decide(origin, broker, outcome, reason, event.id, added.news | added.disputed)
+
+
+def _keep_if_cut(desk: Desk, event: OpenEvent, arrived: Arrived) -> None:
+    """While some subscribers cannot be reached, news is kept as it came, in case the overlay does not heal in time."""
+    if not desk.place_of(event).cut_off:
+        return
+    if len(event.kept) < desk.rules.kept:
+        event.kept.append(arrived.entry)
+    else:
+        desk.books(event.at[0]).left_out["kept"] += 1
+
+
+def measure(desk: Desk, at: EventKey, topic: Topic, arrived: Arrived, *, crossed: bool) -> None:
+    """A topic of measurements: each message is an event of its own, told at once. ``crossed``: it also left over a link."""
+    origin, message = arrived.origin, arrived.message
+    event = open_event(at, message.message_id, arrived.published_ms, origin.append_ms)
+    event.knowledge = events.report(message, arrived.published_ms, topic, desk.rules.bounds)
+    event.reports = 1
+    event.sources = set() if message.source is None else {message.source}
+    event.held, event.held_fields = 1, set(event.knowledge)
+    desk.decide(origin, at[0], Outcome.HELD, Why.HOLDING, event.id, frozenset(event.knowledge))
+    told = tell(event, topic, desk.subscriptions(event), origin.append_ms)
+    deliver(desk, event, told, set(event.knowledge) if crossed else set(), origin.append_ms)
+    settle_all(event, desk.books(at[0]), Outcome.FORWARDED if crossed else Outcome.MERGED, _end(crossed))
+
+
+def _end(crossed: bool) -> Why:
+    return Why.TO_SUBSCRIBERS if crossed else Why.UNWANTED
+
+
+def seen_before(desk: Desk, broker: str, slot: Slot, topic: Topic, arrived: Arrived) -> bool:
+    """Drop a measurement that is an exact repeat, or too old to tell whether it is one; remember its id else."""
+    message_id, append_ms = arrived.message.message_id, arrived.origin.append_ms
+    if slot.seen.get(message_id, 0) > append_ms:
+        desk.decide(arrived.origin, broker, Outcome.REDUNDANT, Why.REPEAT)
+        return True
+    if arrived.published_ms + topic.timing.window_ms <= append_ms:
+        _late(desk, broker, topic, arrived)
+        return True
+    slot.seen[message_id] = append_ms + topic.timing.remember_ms
+    desk.wake_at(slot.seen[message_id])
+    return False
+
+
+def make_room(desk: Desk, now_ms: int) -> None:
+    """Keep the bucket within its bound: the oldest slot gives way, is told what it was due, and counted."""
+    state = desk.state
+    while state.size > desk.rules.open_events:
+        at, slot = next(iter(state.slots.items()))
+        del state.slots[at]
+        state.size -= slot.size
+        topic = desk.topic(at[1])
+        for event in list(slot.open):
+            close(desk, slot, event, topic, now_ms)
+            desk.books(at[0]).evicted += 1

@@ -1,0 +1,96 @@
+"""How a publication finds its way: gathered here, passed on to the broker that gathers, or spread to where it is wanted."""
+
+from __future__ import annotations
+
+from streaming.broker.desk import Desk, unknown_broker
+from streaming.broker.filtering import Offered, wanted
+from streaming.broker.gathering import gather, make_room, measure, seen_before
+from streaming.broker.state import Slot
+from streaming.broker.values import Arrived, Outcome, PassedOn, Unsent, Why
+from streaming.gather.open_event import EventKey
+from tidings.errors import Unreadable
+from tidings.topic import Topic
+from topology.plan import Place, Role
+
+MOST_HOPS = 1000
+"""While brokers take up a change one after the other, a message may go to and fro. This is where patience ends."""
+
+
+def arrived(desk: Desk, happened: Arrived) -> None:
+    """Take in a publication, from a publisher or from a neighbour."""
+    message, broker, origin = happened.message, happened.broker, happened.origin
+    desk.books(broker).received += 1
+    if happened.sender is not None and happened.passed is not None:
+        desk.heard(broker, happened.sender, happened.passed, happened.size)
+    place = desk.plan.place(broker, message.topic)
+    if place.role is Role.GONE:
+        _turn_back(desk, happened)
+    elif (ahead_ms := happened.published_ms - origin.append_ms) > desk.rules.ahead_ms:
+        detail = f"published {ahead_ms} ms after it was appended; at most {desk.rules.ahead_ms} are allowed"
+        desk.put_aside(origin, broker, Unreadable.PUBLISHED_AHEAD, detail)
+    elif place.role is Role.PASSES and place.toward is not None:
+        pass_on(desk, happened, place.toward)
+    else:
+        _take(desk, happened, place)
+
+
+def _take(desk: Desk, happened: Arrived, place: Place) -> None:
+    at: EventKey = (happened.broker, happened.message.topic, happened.message.key)
+    topic = desk.topic(happened.message.topic)
+    slot = desk.state.slots.setdefault(at, Slot())
+    before = slot.size
+    if place.role is Role.SPREADS:
+        _spread(desk, at, slot, topic, happened, place)
+    else:
+        gather(desk, at, slot, topic, happened)
+    desk.state.size += slot.size - before
+    desk.state.drop_if_empty(at)
+    make_room(desk, happened.origin.append_ms)
+
+
+def pass_on(desk: Desk, happened: Arrived, to: str) -> None:
+    """Send a publication one broker further, as its publisher sent it."""
+    if _send(desk, happened, to):
+        desk.decide(happened.origin, happened.broker, Outcome.FORWARDED, Why.TO_GATHERER)
+
+
+def _send(desk: Desk, happened: Arrived, to: str) -> bool:
+    hops = happened.passed.hops + 1 if happened.passed else 1
+    if hops > MOST_HOPS:
+        detail = f"it crossed {MOST_HOPS} links and did not find the broker that gathers"
+        desk.put_aside(happened.origin, happened.broker, Unreadable.TOO_MANY_HOPS, detail, entry=happened.entry)
+        return False
+    record = PassedOn(happened.message, happened.published_ms, happened.entry, hops)
+    desk.send(happened.broker, to, record, happened.origin.append_ms)
+    return True
+
+
+def _turn_back(desk: Desk, happened: Arrived) -> None:
+    """The broker is gone. What a neighbour sent before it knew goes back to it; what a publisher sends is not taken."""
+    if happened.sender is not None and happened.sender in desk.plan.overlay.brokers:
+        pass_on(desk, happened, happened.sender)
+    else:
+        reason, detail = unknown_broker(happened.broker)
+        desk.put_aside(happened.origin, happened.broker, reason, detail, entry=happened.entry if happened.passed else None)
+
+
+def _spread(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Arrived, place: Place) -> None:
+    """Nobody gathers for all: send the message to every neighbour beyond which it is wanted, and take it for those here."""
+    if not topic.gather and seen_before(desk, at[0], slot, topic, happened):
+        return
+    message = happened.message
+    unsent = desk.books(at[0]).unsent
+    links = {neighbour: profile for neighbour, profile in place.links.items() if neighbour != happened.sender}
+    offered = Offered(at[0], at[1], at[2], message.fields, happened.origin.append_ms)
+    crossed = False
+    for neighbour, goes in wanted(desk, place, offered, links).items():
+        if goes:
+            crossed = _send(desk, happened, neighbour) or crossed
+        else:
+            unsent[neighbour, Unsent.FILTERED] += 1
+    if not topic.gather:
+        measure(desk, at, topic, happened, crossed=crossed)
+    elif at[:2] in desk.plan.snapshot.by_topic or not crossed:
+        gather(desk, at, slot, topic, happened)
+    else:
+        desk.decide(happened.origin, at[0], Outcome.FORWARDED, Why.TO_SUBSCRIBERS)

@@ -1,0 +1,103 @@
+"""What leaves: notifications to subscriptions, news of merged events to neighbours; and what that settles in the books."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from topology.profile import Profile
+
+from streaming.broker.books import Books
+from streaming.broker.desk import Desk
+from streaming.broker.filtering import Offered, wanted
+from streaming.broker.values import EventNews, Outcome, Tell, Unsent, Why
+from streaming.gather.ledger import Ledger
+from streaming.gather.open_event import OpenEvent, Span
+from streaming.notify.tell import tell
+from tidings import event as events
+from tidings.notification import Notification
+from tidings.subscription import Subscription
+from tidings.topic import Topic
+from tidings.values import Value, fact_digest
+
+
+def release(
+    desk: Desk, event: OpenEvent, topic: Topic, now_ms: int, *, closing: bool = False, heard_from: str | None = None
+) -> None:
+    """Tell everybody their news: the subscriptions here, and the neighbours towards the others."""
+    if not closing:
+        event.release_ms = None
+        event.released = True
+    told = tell(event, topic, desk.subscriptions(event), now_ms, closing=closing)
+    links = {n: p for n, p in desk.place_of(event).downward.items() if n != heard_from}
+    deliver(desk, event, told, tell_links(desk, event, topic, links, now_ms, closing=closing), now_ms)
+
+
+def deliver(
+    desk: Desk, event: OpenEvent, told: Iterable[tuple[Subscription, Notification]], crossed: set[str], now_ms: int
+) -> None:
+    """Put notifications out, and settle what was held. ``crossed`` are the fields that left over links."""
+    books = desk.books(event.at[0])
+    for subscription, notification in told:
+        books.notifications[notification.reason] += 1
+        desk.outputs.append(Tell(subscription.deliver, subscription.encoding, notification, now_ms))
+        if event.held and not event.held_fields.isdisjoint(notification.news):
+            _settle(event, books, Outcome.TOLD, notification.reason)
+    if event.held and not event.held_fields.isdisjoint(crossed):
+        _settle(event, books, Outcome.FORWARDED, Why.TO_SUBSCRIBERS)
+
+
+def _settle(event: OpenEvent, books: Books, outcome: Outcome, reason: str) -> None:
+    """What was held has left: one message stands for it, the others were merged into it."""
+    books.enter(Outcome.HELD, Why.HOLDING, -event.held)
+    books.enter(outcome, reason)
+    books.enter(Outcome.MERGED, Why.JOINED, event.held - 1)
+    event.held = 0
+    event.held_fields = set()
+
+
+def settle_all(event: OpenEvent, books: Books, outcome: Outcome, reason: str) -> None:
+    """All that is held gets the same end."""
+    books.enter(Outcome.HELD, Why.HOLDING, -event.held)
+    books.enter(outcome, reason, event.held)
+    event.held = 0
+    event.held_fields = set()
+
+
+def tell_links(
+    desk: Desk, event: OpenEvent, topic: Topic, links: Mapping[str, Profile], now_ms: int, *, closing: bool = False
+) -> set[str]:
+    """Send each neighbour what it has not been told, if somebody beyond it wants it. Returns the fields that left."""
+    if not links:
+        return set()
+    broker, name, key = event.at
+    facts = events.facts(event.knowledge)
+    unsent = desk.books(broker).unsent
+    crossed: set[str] = set()
+    for neighbour, goes in wanted(desk, desk.place_of(event), Offered(broker, name, key, facts, now_ms), links).items():
+        profile, ledger = links[neighbour], event.links.get(neighbour) or Ledger()
+        news = {n: v for n, v in facts.items() if profile.wants(n) and ledger.told.get(n) != fact_digest(v)} if goes else {}
+        if not news:
+            unsent[neighbour, Unsent.KNOWN if goes else Unsent.FILTERED] += event.held
+            continue
+        unsent[neighbour, Unsent.JOINED] += max(0, event.held - 1)
+        event.links[neighbour] = ledger
+        ledger.note(news, now_ms, complete=False)
+        desk.send(broker, neighbour, _news(event, topic, profile, news, closing=closing), now_ms)
+        crossed.update(news)
+    return crossed
+
+
+def _news(event: OpenEvent, topic: Topic, profile: Profile, news: Mapping[str, Value], *, closing: bool) -> EventNews:
+    """The registers of the news; and of what is in dispute, so that the far end can say so."""
+    sent = {n: r for n, r in event.knowledge.items() if n in news or (r.disagreeing and profile.wants(n))}
+    return EventNews(
+        topic=event.at[1],
+        key=event.at[2],
+        event=event.id,
+        span=Span(event.span.first_ms, event.span.last_ms),
+        knowledge=sent,
+        reports=event.all_reports,
+        sources=event.all_sources,
+        complete=event.is_complete(topic),
+        final=closing,
+    )

@@ -1,0 +1,95 @@
+"""Time: an event's timers fire in their order, each at its own time."""
+
+from __future__ import annotations
+
+from streaming.broker.desk import Desk
+from streaming.broker.state import NEVER, Closed, Slot
+from streaming.broker.telling import deliver, release, settle_all
+from streaming.broker.values import Outcome, PutAside, Why
+from streaming.gather.open_event import OpenEvent
+from streaming.notify.tell import tell
+from tidings.topic import Topic
+
+
+def pass_time(desk: Desk) -> None:
+    """Move the clock to the lowest mark, and fire what is due by then."""
+    state = desk.state
+    lowest_ms = min((state.marks.get(partition, 0) for partition in state.partitions), default=0)
+    if lowest_ms <= state.clock_ms:
+        return
+    state.clock_ms = lowest_ms
+    if lowest_ms < state.wake_ms:
+        return
+    state.wake_ms = NEVER
+    for at, slot in list(state.slots.items()):
+        before = slot.size
+        topic = desk.topic(at[1])
+        advance_all(desk, slot, topic, lowest_ms)
+        _forget(desk, slot, lowest_ms)
+        state.changed = state.changed or slot.size != before
+        state.size += slot.size - before
+        state.drop_if_empty(at)
+
+
+def advance_all(desk: Desk, slot: Slot, topic: Topic, now_ms: int) -> None:
+    """Fire the timers of all open events of a key up to ``now_ms``."""
+    for event in list(slot.open):
+        _advance(desk, slot, event, topic, now_ms)
+
+
+def _advance(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) -> None:
+    while (at_ms := event.next_ms(topic)) <= now_ms:
+        desk.state.changed = True
+        if event.release_ms == at_ms:
+            release(desk, event, topic, at_ms)
+        elif any(ledger.due_ms == at_ms for ledger in event.ledgers.values()):
+            _tell_due(desk, event, topic, at_ms)
+        else:
+            close(desk, slot, event, topic, at_ms)
+            return
+    desk.wake_at(at_ms)
+
+
+def _tell_due(desk: Desk, event: OpenEvent, topic: Topic, now_ms: int) -> None:
+    due = [s for s in desk.subscriptions(event) if (ledger := event.ledgers.get(s.name)) and ledger.due_ms == now_ms]
+    for ledger in event.ledgers.values():
+        if ledger.due_ms == now_ms:
+            ledger.due_ms = None
+    deliver(desk, event, tell(event, topic, due, now_ms), set(), now_ms)
+
+
+def close(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) -> None:
+    """The event ends: what is owed is told, what nobody wanted is settled, and a grave is left."""
+    release(desk, event, topic, now_ms, closing=True)
+    if event.kept:
+        _put_kept_aside(desk, event)
+    settle_all(event, desk.books(event.at[0]), Outcome.MERGED, Why.UNWANTED)
+    slot.open.remove(event)
+    window_ms = topic.timing.window_ms
+    if now_ms >= event.opened_ms + window_ms:
+        # After two windows a straggler is late by its own published time: nobody needs the grave any more.
+        forget_ms = event.span.first_ms + 2 * window_ms
+        slot.closed.append(Closed(event.span, forget_ms))
+        desk.wake_at(forget_ms)
+
+
+def _put_kept_aside(desk: Desk, event: OpenEvent) -> None:
+    """The overlay did not heal in time: what some subscribers were not told is put aside for them."""
+    away = desk.place_of(event).cut_off
+    if not away:
+        return
+    books = desk.books(event.at[0])
+    detail = f"no link led to the subscribers at {', '.join(away)} before the event ended"
+    desk.outputs.extend(PutAside(entry.origin, Outcome.LATE, Why.CUT_OFF, detail, entry) for entry in event.kept)
+    untold = min(event.held, len(event.kept))
+    books.enter(Outcome.HELD, Why.HOLDING, -untold)
+    books.enter(Outcome.LATE, Why.CUT_OFF, untold)
+    event.held -= untold
+    books.left_out["cut-off"] += len(event.kept) - untold  # told to those who could be reached
+
+
+def _forget(desk: Desk, slot: Slot, now_ms: int) -> None:
+    slot.closed = [closed for closed in slot.closed if closed.forget_ms > now_ms]
+    slot.seen = {message_id: until_ms for message_id, until_ms in slot.seen.items() if until_ms > now_ms}
+    for until_ms in (*(closed.forget_ms for closed in slot.closed), *slot.seen.values()):
+        desk.wake_at(until_ms)

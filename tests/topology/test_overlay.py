@@ -1,0 +1,465 @@
+"""The overlay: what it computes, which rules it is held to, what a service makes of broken data, and how it is read."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+from pathlib import Path
+
+import networkx as nx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidings.control import Link, Snapshot
+from tidings.errors import BadOverlay, DoubleLink, NotConnected, UnknownBroker
+from topology.overlay import (
+    Overlay,
+    ProblemKind,
+    SelfLink,
+    UnreadableOverlay,
+    broker_names,
+    check,
+    from_file,
+    from_records,
+    of_snapshot,
+    to_records,
+)
+
+NAMES = [f"b{number}" for number in range(1, 8)]
+
+links = st.builds(
+    lambda name, ends, cost, forbid: Link(name, *ends, cost, forbid),
+    st.text("lm0123456789", min_size=1, max_size=3),
+    st.lists(st.sampled_from([*NAMES, "stranger"]), min_size=2, max_size=2, unique=True),
+    st.one_of(st.integers(0, 9), st.floats(0, 1e6)),
+    st.frozensets(st.sampled_from(["incident", "medical"])),
+)
+overlays = st.builds(
+    Overlay,
+    st.lists(st.sampled_from(NAMES), min_size=1, unique=True).map(tuple),
+    st.lists(links, max_size=12, unique_by=lambda link: link.name).map(tuple),
+)
+
+
+def overlay(brokers: str, *pairs: str) -> Overlay:
+    """`overlay("a b c", "a-b", "b-c")`: each link is named after its ends."""
+    return Overlay(tuple(brokers.split()), tuple(link(pair) for pair in pairs))
+
+
+def link(pair: str, name: str = "", **more: object) -> Link:
+    a, b = pair.split("-")
+    return Link(name or pair, a, b, **more)  # type: ignore[arg-type]
+
+
+def snapshot_of(records: list[dict]) -> Snapshot:
+    snapshot = Snapshot()
+    for record in records:
+        snapshot = snapshot.apply(snapshot.version + 1, f"{record['kind']}/{record['name']}", json.dumps(record).encode())
+    return snapshot
+
+
+def problems(broken: Overlay) -> list[tuple[str, str]]:
+    return [(str(problem.kind), problem.text) for problem in of_snapshot(snapshot_of(to_records(broken)))[1]]
+
+
+# ---- what an overlay computes -----------------------------------------------------------------------------------------
+
+
+def test_brokers_and_links_go_by_name_whatever_order_they_came_in():
+    one = Overlay(("b", "a", "c"), (link("b-c"), link("a-b")))
+    other = Overlay(("c", "b", "a"), (link("a-b"), link("b-c")))
+    assert one.brokers == ("a", "b", "c")
+    assert [found.name for found in one.links] == ["a-b", "b-c"]
+    assert (one, hash(one)) == (other, hash(other))
+    assert len({one, other, overlay("a b c", "a-b")}) == 2
+
+
+def test_an_overlay_travels_to_other_processes_with_all_it_has_computed():
+    used = overlay("a b c", "a-b", "b-c")
+    assert used.is_connected
+    copy = pickle.loads(pickle.dumps(used))
+    assert (copy, hash(copy)) == (used, hash(used))
+    assert copy.neighbours("b") == used.neighbours("b")
+
+
+def test_the_neighbours_of_a_broker_by_name_with_their_links():
+    star = overlay("a b c m", "m-c", "a-m", "b-m")
+    assert list(star.neighbours("m").items()) == [("a", link("a-m")), ("b", link("b-m")), ("c", link("m-c"))]
+    assert list(star.neighbours("c")) == ["m"]
+    assert star.neighbours("m") is star.neighbours("m"), "computed once"
+    with pytest.raises(UnknownBroker, match="the request names the broker 'z', which is not in the overlay"):
+        star.neighbours("z")
+
+
+def test_what_is_computed_leaves_out_links_that_make_no_sense():
+    broken = Overlay(("a", "b"), (link("a-b", "second"), link("b-a", "first"), link("a-z"), link("a-a")))
+    assert broken.neighbours("a") == {"b": link("b-a", "first")}
+    assert broken.neighbours("b") == {"a": link("b-a", "first")}
+
+
+def test_the_largest_part_comes_first_and_equal_ones_by_name():
+    cut = overlay("a b c d e f g h", "b-h", "c-d", "d-e")
+    assert cut.parts == ({"c", "d", "e"}, {"b", "h"}, {"a"}, {"f"}, {"g"})
+    assert not cut.is_connected
+    assert overlay("a").parts == ({"a"},)
+    assert overlay("a").is_connected
+
+
+@given(overlays)
+def test_parts_are_those_that_networkx_finds(drawn: Overlay):
+    graph = nx.Graph()
+    graph.add_nodes_from(drawn.brokers)
+    graph.add_edges_from((link.a, link.b) for link in drawn.links if {link.a, link.b} <= set(drawn.brokers))
+    assert sorted(map(sorted, drawn.parts)) == sorted(map(sorted, nx.connected_components(graph)))
+    assert list(drawn.parts) == sorted(drawn.parts, key=lambda part: (-len(part), min(part)))
+    assert drawn.is_connected == nx.is_connected(graph)
+    for broker in drawn.brokers:
+        assert list(drawn.neighbours(broker)) == sorted(graph[broker])
+
+
+def test_a_topic_has_the_links_that_do_not_forbid_it():
+    whole = Overlay(("a", "b", "c"), (link("a-b", forbid=frozenset({"medical"})), link("b-c")))
+    assert whole.for_topic("medical") == overlay("a b c", "b-c")
+    assert whole.for_topic("medical").parts == ({"b", "c"}, {"a"})
+    assert whole.for_topic("incident") is whole
+
+
+# ---- the rules --------------------------------------------------------------------------------------------------------
+
+BROKEN = [
+    (
+        Overlay(("a", "b", "c"), (link("y-a", "z"), link("a-x", "m"), link("a-b", "k"), link("a-b", "l"))),
+        UnknownBroker,
+        "the link 'm' names the broker 'x', which is not in the overlay",
+    ),
+    (overlay("a b", "x-y"), UnknownBroker, "the link 'x-y' names the broker 'x', which is not in the overlay"),
+    (overlay("a b c", "b-b"), SelfLink, "the link 'b-b' joins 'b' to itself; a link joins two different brokers"),
+    (
+        Overlay(("a", "b", "c"), (link("b-a", "2"), link("a-b", "1"), link("a-b", "3"))),
+        DoubleLink,
+        "the links '1' and '2' both join 'a' and 'b'; one of them must go",
+    ),
+    (overlay("a b c d", "c-d", "a-d"), NotConnected, "the overlay falls into 2 parts: a, c, d; b"),
+    (overlay("a b"), NotConnected, "the overlay falls into 2 parts: a; b"),
+]
+
+
+@pytest.mark.parametrize(("broken", "error", "text"), BROKEN, ids=[text for _, _, text in BROKEN])
+def test_the_first_broken_rule_is_named(broken: Overlay, error: type[BadOverlay], text: str):
+    with pytest.raises(error) as raised:
+        check(broken)
+    assert str(raised.value) == text
+
+
+def test_what_is_whole_passes():
+    check(overlay("a"))
+    check(overlay("a b c", "a-b", "b-c", "a-c"))
+
+
+# ---- the overlay of a running service ---------------------------------------------------------------------------------
+
+
+def test_a_whole_overlay_has_no_problems():
+    whole = Overlay(("a", "b", "c"), (link("a-b", cost=2.5), link("b-c", forbid=frozenset({"medical"}))))
+    assert of_snapshot(snapshot_of(to_records(whole))) == (whole, ())
+
+
+def test_without_any_records_there_is_one_broker_and_no_problem():
+    assert of_snapshot(Snapshot()) == (Overlay(("b1",)), ())
+
+
+def test_links_to_unknown_brokers_are_left_out_and_every_stranger_is_named():
+    broken = Overlay(("a", "b"), (link("a-b"), link("x-y"), link("b-x")))
+    found, _ = of_snapshot(snapshot_of(to_records(broken)))
+    assert found == overlay("a b", "a-b")
+    left_out = "which is not in the overlay; the link is left out"
+    assert problems(broken) == [
+        ("unknown-broker", f"the link 'b-x' names the broker 'x', {left_out}"),
+        ("unknown-broker", f"the link 'x-y' names the broker 'x', {left_out}"),
+        ("unknown-broker", f"the link 'x-y' names the broker 'y', {left_out}"),
+    ]
+
+
+def test_of_several_links_between_a_pair_the_first_by_name_stays():
+    broken = Overlay(("a", "b"), (link("a-b", "n"), link("b-a", "m", cost=7), link("a-b", "o")))
+    found, _ = of_snapshot(snapshot_of(to_records(broken)))
+    assert found.links == (link("b-a", "m", cost=7),)
+    assert problems(broken) == [
+        ("double-link", "the links 'm' and 'n' both join 'a' and 'b'; one of them must go; until then, 'm' is used"),
+        ("double-link", "the links 'm' and 'o' both join 'a' and 'b'; one of them must go; until then, 'm' is used"),
+    ]
+
+
+def test_a_cut_overlay_is_a_problem_that_names_the_parts():
+    assert problems(overlay("a b c d", "c-d", "a-d")) == [("cut", "the overlay falls into 2 parts: a, c, d; b")]
+
+
+def test_brokers_that_only_a_broken_link_joins_are_cut_off():
+    assert [kind for kind, _ in problems(overlay("a b", "a-x"))] == ["unknown-broker", "cut"]
+
+
+def test_thousands_of_brokers_are_not_all_named():
+    large = Overlay(tuple(f"b{number:04}" for number in range(3000)), tuple(link(f"b0000-b{n:04}") for n in range(1, 2000)))
+    ((kind, text),) = problems(large)
+    assert (kind, text[:50]) == ("cut", "the overlay falls into 1001 parts: b0000, b0001, b")
+    assert "b0004, and 1995 more brokers; b2000; b2001;" in text
+    assert text.endswith("; b2008; and 991 more parts")
+
+
+def test_brokers_without_any_links_stand_alone_and_are_not_cut():
+    assert problems(overlay("a b c")) == [
+        ("unlinked", "there are 3 brokers and no links: each stands alone until links are declared")
+    ]
+
+
+@given(overlays)
+def test_what_a_service_uses_keeps_the_rules_and_what_it_leaves_out_is_named(drawn: Overlay):
+    found, named = of_snapshot(snapshot_of(to_records(drawn)))
+    assert found.brokers == drawn.brokers
+    kinds = [problem.kind for problem in named]
+    if found.is_connected:
+        check(found)
+    else:
+        with pytest.raises(NotConnected):
+            check(found)
+    apart = [kind for kind in kinds if kind in (ProblemKind.CUT, ProblemKind.UNLINKED)]
+    assert apart == ([] if found.is_connected else [ProblemKind.CUT if drawn.links else ProblemKind.UNLINKED])
+    for link in set(drawn.links) - set(found.links):
+        assert any(repr(link.name) in problem.text for problem in named)
+    # Nothing that could be used is left out.
+    usable = {frozenset((link.a, link.b)) for link in drawn.links if {link.a, link.b} <= set(drawn.brokers)}
+    assert {frozenset((link.a, link.b)) for link in found.links} == usable
+    # And the neighbours of the broken overlay are those of the one put right.
+    assert all(found.neighbours(broker) == drawn.neighbours(broker) for broker in drawn.brokers)
+
+
+# ---- control records --------------------------------------------------------------------------------------------------
+
+
+@given(overlays)
+def test_records_bring_the_same_overlay_back_also_through_a_snapshot(drawn: Overlay):
+    records = to_records(drawn)
+    assert from_records(records) == drawn
+    snapshot = snapshot_of(records)
+    assert Overlay(snapshot.brokers, snapshot.links) == drawn
+
+
+def test_records_say_only_what_is_not_as_by_default():
+    assert to_records(Overlay(("b", "a"), (link("a-b", cost=3, forbid=frozenset({"z", "m"})), link("b-c")))) == [
+        {"kind": "broker", "name": "a"},
+        {"kind": "broker", "name": "b"},
+        {"kind": "link", "name": "a-b", "a": "a", "b": "b", "cost": 3, "forbid": ["m", "z"]},
+        {"kind": "link", "name": "b-c", "a": "b", "b": "c"},
+    ]
+
+
+def test_records_are_read_as_on_the_control_topic():
+    records = [
+        {"kind": "broker", "name": "a"},
+        {"kind": "broker", "name": "gone"},
+        {"kind": "link", "name": "l", "a": "a", "b": "gone"},
+        {"kind": "topic", "name": "incident", "anything": "else"},
+        {"kind": "broker", "name": "b"},
+        {"kind": "link", "name": "l", "a": "a", "b": "b", "cost": 4},
+        {"kind": "broker", "name": "gone", "delete": True},
+    ]
+    assert from_records(records) == Overlay(("a", "b"), (Link("l", "a", "b", 4),))
+    assert from_records([]) == Overlay(("b1",)), "without any there is b1"
+
+
+@pytest.mark.parametrize(
+    ("record", "text"),
+    [
+        ("b1", 'record 2: a control record must be an object, like {"kind": "broker", "name": "b1"}'),
+        ({"kind": "broker"}, "record 2: a control record needs a 'kind' and a 'name', both strings that are not empty"),
+        ({"kind": "link", "name": ""}, "record 2: a control record needs a 'kind' and a 'name', both strings that are not empty"),
+        ({"kind": 1, "name": "a"}, "record 2: a control record needs a 'kind' and a 'name', both strings that are not empty"),
+        (
+            {"kind": "broker", "name": "a.b"},
+            "record 2: control record 'broker/a.b': a broker's name has up to 80 letters, digits, '_' and '-'",
+        ),
+        ({"kind": "link", "name": "l", "a": "a"}, "record 2: control record 'link/l': 'b' is required"),
+        (
+            {"kind": "link", "name": "l", "a": "a", "b": "a"},
+            "record 2: control record 'link/l': a link joins two different brokers",
+        ),
+        ({"kind": "broker", "name": "b", "x": {1}}, "record 2: Object of type set is not JSON serializable"),
+    ],
+)
+def test_a_record_that_is_none_is_named_by_its_number(record: dict, text: str):
+    with pytest.raises(UnreadableOverlay, match=f"^{re.escape(text)}$"):
+        from_records([{"kind": "broker", "name": "a"}, record])
+
+
+# ---- files ------------------------------------------------------------------------------------------------------------
+
+RECORDS = to_records(Overlay(("a", "b", "c"), (link("a-b", cost=2), link("b-c", forbid=frozenset({"medical"})))))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n".join(json.dumps(record) for record in RECORDS),
+        "\n\n" + "\r\n\r\n".join(json.dumps(record) for record in [{"kind": "subscription", "name": "s"}, *RECORDS]) + "\n",
+        json.dumps(RECORDS),
+        json.dumps([*RECORDS, {"kind": "topic", "name": "incident"}], indent=2),
+        "\n".join(json.dumps(record, indent=2) for record in RECORDS),
+    ],
+    ids=["lines", "empty lines and other kinds", "array", "array over many lines", "objects over many lines"],
+)
+def test_a_file_of_control_records(tmp_path: Path, text: str):
+    path = tmp_path / "overlay.jsonl"
+    path.write_text(text, encoding="utf-8")
+    assert from_file(path) == from_records(RECORDS)
+
+
+A, B = '{"kind": "broker", "name": "a"}', '{"kind": "broker", "name": "b"}'
+BAD_FILES = [
+    (f"{A}\n\n{{oops\n", UnreadableOverlay, ":3: not JSON: Expecting property name enclosed in double quotes"),
+    (f"\n{A}\n7\n", UnreadableOverlay, ":3: a control record must be an object, like"),
+    (f"{A}\n\n\n{B[:9]}\n{B[9:]} 7\n", UnreadableOverlay, ":5: a control record must be an object, like"),
+    (
+        f'{A}\n{{"kind": "link", "name": "l", "a": "a", "b": "a"}}\n',
+        UnreadableOverlay,
+        ":2: control record 'link/l': a link joins",
+    ),
+    (f"[{A},\n{A},\n", UnreadableOverlay, ":3: not JSON: "),
+    (f"[{A}]\n{B}", UnreadableOverlay, ":2: not JSON: Extra data"),
+    (f"[{A}, 5]", UnreadableOverlay, ", record 2: a control record must be an object"),
+    (f"{A}\n[{B}]", UnreadableOverlay, ":2: a control record must be an object"),
+    ("1" * 5000, UnreadableOverlay, ":1: not JSON: Exceeds the limit"),
+    ('{"kind": "link", "name": "l", "a": "a", "b": "b"}\n' + A, UnknownBroker, "the link 'l' names the broker 'b'"),
+    (f"{A}\n{B}\n", NotConnected, "the overlay falls into 2 parts: a; b"),
+]
+
+
+@pytest.mark.parametrize(("text", "error", "said"), BAD_FILES, ids=[said for _, _, said in BAD_FILES])
+def test_a_bad_file_is_refused_with_its_place(tmp_path: Path, text: str, error: type[BadOverlay], said: str):
+    path = tmp_path / "overlay.jsonl"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(error) as raised:
+        from_file(path)
+    where = str(path) if error is UnreadableOverlay else ""
+    assert str(raised.value).startswith(where + said)
+
+
+@pytest.mark.parametrize("name", ["overlay.jsonl", "overlay.gml", "overlay.graphml"])
+def test_a_file_that_is_not_there_and_one_that_is_no_text(tmp_path: Path, name: str):
+    with pytest.raises(UnreadableOverlay, match=r"overlay\.\w+: the file cannot be read: No such file or directory"):
+        from_file(tmp_path / name)
+    (tmp_path / name).write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UnreadableOverlay, match=rf"^{re.escape(str(tmp_path / name))}: "):
+        from_file(tmp_path / name)
+
+
+def written(graph: nx.Graph, path: Path) -> Path:
+    (nx.write_gml if path.suffix.lower() == ".gml" else nx.write_graphml)(graph, path)
+    return path
+
+
+@pytest.fixture(params=["network.gml", "network.graphml", "network.GML"])
+def graph_path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return tmp_path / request.param
+
+
+def test_a_graph_gives_brokers_by_label_and_links_by_their_ends(graph_path: Path):
+    graph = nx.Graph()
+    graph.add_edge("New York", "Zürich", cost=2.5, weight=9)
+    graph.add_edge("Zürich", "b1", weight=4)
+    graph.add_edge("b1", "New York")
+    assert from_file(written(graph, graph_path)) == Overlay(
+        ("New-York", "Zurich", "b1"),
+        (
+            Link("New-York-Zurich", "New-York", "Zurich", 2.5),
+            Link("Zurich-b1", "Zurich", "b1", 4),
+            Link("New-York-b1", "New-York", "b1"),
+        ),
+    )
+
+
+def test_labels_in_a_graph_may_repeat_or_be_missing(tmp_path: Path):
+    path = tmp_path / "zoo.gml"
+    path.write_text(
+        'graph [ node [ id 4 label "Rome" ] node [ id 5 label "Rome" ] node [ id 7 ] '
+        "edge [ source 4 target 5 ] edge [ source 7 target 5 ] ]"
+    )
+    expected = (Link("7-Rome-2", "7", "Rome-2"), Link("Rome-Rome-2", "Rome", "Rome-2"))
+    assert from_file(path) == Overlay(("7", "Rome", "Rome-2"), expected)
+
+
+def test_a_node_of_graphml_may_have_a_name_beside_its_id(tmp_path: Path):
+    graph = nx.Graph()
+    graph.add_node("n0", name="Rome")
+    graph.add_node("n1", label="Oslo", name="other")
+    graph.add_edge("n0", "n1")
+    assert from_file(written(graph, tmp_path / "g.graphml")).brokers == ("Oslo", "Rome")
+
+
+def test_directed_edges_there_and_back_are_one_link_if_they_cost_the_same(graph_path: Path):
+    graph = nx.DiGraph()
+    graph.add_edge("a", "b", cost=3)
+    graph.add_edge("b", "a", cost=3)
+    graph.add_edge("c", "b")
+    whole = Overlay(("a", "b", "c"), (link("a-b", cost=3), link("b-c")))
+    assert from_file(written(graph, graph_path)) == whole
+    graph["b"]["a"]["cost"] = 4
+    with pytest.raises(DoubleLink, match="the links 'a-b' and 'a-b-2' both join 'a' and 'b'; one of them must go"):
+        from_file(written(graph, graph_path))
+
+
+@pytest.mark.parametrize(
+    ("edges", "error", "text"),
+    [
+        ([("a", "b", {}), ("b", "a", {})], DoubleLink, "the links 'a-b' and 'a-b-2' both join 'a' and 'b'"),
+        ([("a", "b", {}), ("b", "b", {})], UnreadableOverlay, "control record 'link/b-b': a link joins two different brokers"),
+        ([("a", "b", {}), ("c", "d", {})], NotConnected, "the overlay falls into 2 parts: a, b; c, d"),
+        ([("a", "b", {"cost": -1})], UnreadableOverlay, "control record 'link/a-b': 'cost' must be a number from 0 up, not -1"),
+        ([("a", "b", {"cost": "much"})], UnreadableOverlay, "control record 'link/a-b': 'cost' must be a number from 0 up"),
+    ],
+)
+def test_a_graph_that_is_no_overlay_is_refused(graph_path: Path, edges: list, error: type[BadOverlay], text: str):
+    graph = nx.MultiGraph()
+    graph.add_edges_from(edges)
+    with pytest.raises(error, match=re.escape(text)):
+        from_file(written(graph, graph_path))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "graph [ node [ id 1 ]", "<graphml><graph></graphml>", "graph [ node [ label 1 ] ]", "<x/>"]
+)
+@pytest.mark.parametrize("suffix", [".gml", ".graphml"])
+def test_a_file_that_is_no_graph_is_refused(tmp_path: Path, text: str, suffix: str):
+    path = tmp_path / f"network{suffix}"
+    path.write_text(text)
+    with pytest.raises(UnreadableOverlay, match=rf"^{re.escape(str(path))}: the graph cannot be read: "):
+        from_file(path)
+
+
+# ---- names ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        (["b1", "core_2", "a-b"], ("b1", "core_2", "a-b")),
+        (["New York", "St. Gallen", "Sète (Montpellier)"], ("New-York", "St-Gallen", "Sete-Montpellier")),
+        (["Białystok", "Århus", "Gießen", "Ra’s al Khaymah"], ("Bialystok", "Arhus", "Giessen", "Ras-al-Khaymah")),
+        (["x", "x", "x-2", "x"], ("x", "x-2", "x-2-2", "x-3")),
+        (["東京", "", "Kyoto"], ("b1", "b2", "Kyoto")),
+        (["…"] * 10, ("b01", "b02", "b03", "b04", "b05", "b06", "b07", "b08", "b09", "b10")),
+        (["a" * 90, "a" * 85], ("a" * 80, "a" * 78 + "-2")),
+    ],
+)
+def test_labels_become_names(labels: list[str], names: tuple[str, ...]):
+    assert broker_names(labels) == names
+
+
+@given(st.lists(st.one_of(st.text(max_size=100), st.sampled_from(["x", "x-2", "b1", "-", "é"])), max_size=20))
+def test_names_are_legal_and_all_different(labels: list[str]):
+    names = broker_names(labels)
+    assert len(set(names)) == len(labels)
+    assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,80}", name) for name in names)
+    # A service would take them.
+    assert from_records([{"kind": "broker", "name": name} for name in names]).brokers == tuple(sorted(names) or ["b1"])

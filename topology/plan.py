@@ -1,0 +1,257 @@
+"""Who does what for a topic: the routing tree, its gatherer, and the place of each broker in it.
+
+A plan follows from one version of the control data alone. So all processes that serve an overlay, and a replay, agree on it
+without talking; what is decided is what the protocols in `topology.routing` and `topology.centre` end with.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import cached_property, lru_cache
+from typing import TypeAlias
+
+from tidings.control import Snapshot
+from tidings.predicate import Missing
+from tidings.subscription import Subscription
+from tidings.topic import Filtering, Placement, Topic
+from topology import centre, overlay
+from topology.overlay import Overlay, Problem
+from topology.profile import EVERYTHING, Profile, profile_of
+from topology.routing import Routes, rank, routes_of
+
+Tree: TypeAlias = Mapping[str, Mapping[str, Profile]]
+"""Broker to its neighbours in the tree, each with what is wanted beyond it."""
+
+_NO_LINKS: Mapping[str, Profile] = {}
+
+
+class Role(StrEnum):
+    """What a broker does with the messages of a topic."""
+
+    GATHERS = "gathers"
+    PASSES = "passes"
+    """It passes them on, towards the broker that gathers."""
+    SPREADS = "spreads"
+    """Nobody gathers: it passes them on wherever they are wanted."""
+    GONE = "gone"
+    """It is not in the overlay any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The place of one broker in the routing of one topic."""
+
+    role: Role
+    toward: str | None = None
+    """The neighbour on the way to the gatherer or the rendezvous."""
+    links: Mapping[str, Profile] = field(default_factory=dict)
+    """The neighbours in the routing tree, with what is wanted beyond each."""
+    cut_off: tuple[str, ...] = ()
+    """Brokers with subscribers to the topic that no link leads to."""
+    adaptive: bool = False
+
+    @property
+    def downward(self) -> Mapping[str, Profile]:
+        """The neighbours that are told of merged events: all but the one they come from."""
+        if self.role is Role.SPREADS:
+            return {}  # there are none: every message travels by itself
+        return {name: profile for name, profile in self.links.items() if name != self.toward}
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """What of a topic's declaration decides its routing."""
+
+    topic: str
+    gathers: bool
+    placement: Placement
+    filtering: Filtering
+    rendezvous: str | None
+
+    @staticmethod
+    def of(topic: Topic) -> Manner:
+        gathers = topic.gather and topic.gatherer is not Placement.NONE
+        return Manner(topic.name, gathers, topic.gatherer, topic.filtering, topic.rendezvous)
+
+
+@dataclass(frozen=True)
+class Part:
+    """The brokers that can reach each other, as far as one topic goes."""
+
+    brokers: frozenset[str]
+    tree: Tree
+    gatherer: str | None
+    """None when nobody gathers for all, or nobody subscribes."""
+    wanted: bool
+    """Whether somebody in this part subscribes to the topic."""
+    hub: str | None
+    """Where messages go first: the gatherer, or the rendezvous."""
+    next_hop: Mapping[str, str] = field(default_factory=dict)
+    """The neighbour on the way to the hub."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """The routing of one topic."""
+
+    manner: Manner
+    parts: tuple[Part, ...]
+
+    @cached_property
+    def part_of(self) -> dict[str, Part]:
+        return {broker: part for part in self.parts for broker in part.brokers}
+
+
+class Plan:
+    """The control data of one version, and what follows from it for each broker and topic."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self._places: dict[tuple[str, str], Place] = {}
+
+    @cached_property
+    def _overlay(self) -> tuple[Overlay, tuple[Problem, ...]]:
+        return overlay.of_snapshot(self.snapshot)
+
+    @property
+    def overlay(self) -> Overlay:
+        return self._overlay[0]
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong with the overlay; the service goes on with the rest."""
+        return self._overlay[1]
+
+    def topic(self, name: str) -> Topic:
+        return self.snapshot.topic(name)
+
+    def place(self, broker: str, topic: str) -> Place:
+        """What a broker has to do with a topic."""
+        at = (broker, topic)
+        if at not in self._places:
+            self._places[at] = self._find_place(broker, topic)
+        return self._places[at]
+
+    def route(self, name: str) -> Route:
+        """The routing of a topic; the same for the same overlay, subscriptions and advertisements, whatever else changed."""
+        subscribed = self._subscribed.get(name, {})
+        advertised = self.snapshot.advertised.get(name)
+        weights = {broker: len(found) for broker, found in subscribed.items()}
+        for broker in self.overlay.brokers if advertised is None else advertised:
+            weights[broker] = weights.get(broker, 0) + 1
+        interests = tuple((broker, profile_of(found)) for broker, found in sorted(subscribed.items()))
+        publishers = None if advertised is None else advertised & self._brokers
+        return _route(self.overlay, Manner.of(self.topic(name)), interests, publishers, tuple(sorted(weights.items())))
+
+    @cached_property
+    def _subscribed(self) -> dict[str, dict[str, tuple[Subscription, ...]]]:
+        """Topic to the brokers that have subscriptions to it."""
+        found: dict[str, dict[str, tuple[Subscription, ...]]] = {}
+        for (broker, topic), subscriptions in self.snapshot.by_topic.items():
+            if broker in self._brokers:
+                found.setdefault(topic, {})[broker] = subscriptions
+        return found
+
+    def _find_place(self, broker: str, name: str) -> Place:
+        if broker not in self._brokers:
+            return Place(Role.GONE)
+        route = self.route(name)
+        manner, part = route.manner, route.part_of[broker]
+        links = part.tree.get(broker, _NO_LINKS) if part.wanted else _NO_LINKS
+        toward = part.next_hop.get(broker)
+        adaptive = manner.filtering is Filtering.ADAPTIVE
+        if manner.gathers:
+            role = Role.GATHERS if part.gatherer in (None, broker) else Role.PASSES
+        else:
+            role = Role.SPREADS
+            if toward in links and manner.filtering is Filtering.RENDEZVOUS:
+                links = {**links, toward: EVERYTHING}  # all goes by the rendezvous
+            if self.topic(name).gather:
+                links = {neighbour: _optimistic(profile) for neighbour, profile in links.items()}
+        if manner.filtering is Filtering.EVENT:
+            links = dict.fromkeys(links, EVERYTHING)
+        return Place(role, toward, links, self._cut_off(broker, name), adaptive)
+
+    @cached_property
+    def _brokers(self) -> frozenset[str]:
+        return frozenset(self.overlay.brokers)
+
+    def _cut_off(self, broker: str, topic: str) -> tuple[str, ...]:
+        """Subscribers' brokers in other parts of the overlay. Brokers that were never linked are separate on purpose."""
+        if not self.overlay.links or len(self.overlay.parts) == 1:
+            return ()
+        reachable = next(part for part in self.overlay.parts if broker in part)
+        return tuple(sorted(set(self._subscribed.get(topic, {})) - reachable))
+
+
+def _optimistic(profile: Profile) -> Profile:
+    """Where each message is judged by itself, what it does not say must not keep it back."""
+    entries = (replace(entry, missing=Missing.OPTIMISTIC) for entry in profile.entries)
+    return replace(profile, entries=tuple(dict.fromkeys(entries)))
+
+
+@lru_cache(maxsize=4096)
+def _route(
+    whole: Overlay,
+    manner: Manner,
+    interests: tuple[tuple[str, Profile], ...],
+    publishers: frozenset[str] | None,
+    weights: tuple[tuple[str, int], ...],
+) -> Route:
+    usable = whole.for_topic(manner.topic)
+    wanted = dict(interests)
+    if publishers is not None and manner.filtering is Filtering.RENDEZVOUS:
+        publishers |= {_rendezvous(manner, part) for part in usable.parts}  # it takes part, or no way leads down from it
+    routes = routes_of(usable, manner.topic, wanted, publishers)
+    parts = (_part(brokers, routes, manner, wanted.keys() & brokers, dict(weights)) for brokers in routes.parts)
+    return Route(manner, tuple(parts))
+
+
+def _part(
+    brokers: frozenset[str], routes: Routes, manner: Manner, interested: Collection[str], weights: Mapping[str, int]
+) -> Part:
+    tree = {broker: links for broker, links in routes.tree.items() if broker in brokers and links}
+    if not interested:
+        return Part(brokers, tree, None, False, None)
+    # A tree of one broker has no links; it is then the only one that takes part.
+    nodes: Tree = tree or {min(interested): _NO_LINKS}
+    hub = _hub(nodes, brokers, manner, weights)
+    next_hop = _next_hops(hub, routes.spanning, brokers) if hub else {}
+    return Part(brokers, tree, hub if manner.gathers else None, True, hub, next_hop)
+
+
+def _hub(nodes: Tree, brokers: frozenset[str], manner: Manner, weights: Mapping[str, int]) -> str | None:
+    if manner.filtering is Filtering.RENDEZVOUS:
+        return _rendezvous(manner, brokers)
+    if not manner.gathers:  # an adaptive one still counts what a rendezvous would cost
+        return _rendezvous(manner, brokers) if manner.filtering is Filtering.ADAPTIVE else None
+    if manner.placement is Placement.MEDIAN:
+        return centre.median(nodes, {broker: weights.get(broker, 0) for broker in nodes})
+    return centre.elected(nodes, patient=True).gatherer
+
+
+def _rendezvous(manner: Manner, brokers: frozenset[str]) -> str:
+    """The broker that was named, if it can be reached; else the one that a hash of the topic chooses."""
+    named = manner.rendezvous
+    return named if named is not None and named in brokers else min(brokers, key=lambda broker: rank(manner.topic, broker))
+
+
+def _next_hops(hub: str, spanning: Mapping[str, str | None], brokers: frozenset[str]) -> dict[str, str]:
+    """The neighbour on the way to the hub, in the spanning tree: also brokers outside the routing tree find the way."""
+    adjacent: dict[str, list[str]] = {broker: [] for broker in brokers}
+    for child in sorted(brokers):
+        if (parent := spanning[child]) is not None:
+            adjacent[child].append(parent)
+            adjacent[parent].append(child)
+    found: dict[str, str] = {}
+    waiting = deque([hub])
+    while waiting:
+        here = waiting.popleft()
+        for neighbour in adjacent[here]:
+            if neighbour != hub and neighbour not in found:
+                found[neighbour] = here
+                waiting.append(neighbour)
+    return found
