@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 from streaming.broker import crossing
@@ -48,6 +48,7 @@ class Simulator:
         self.steps = 0
         self._delay = delay
         self._rules = rules or Rules()
+        self._rules_of: dict[str, Rules] = {}
         self._sizes = sizes
         self._plans: dict[int, Plan] = {}
         self._states: dict[str, BucketState] = {}
@@ -62,6 +63,7 @@ class Simulator:
 
     def adopt(self, plan: Plan, at_ms: int = 0, lag: Callable[[str], int] = lambda _: 0) -> None:
         """From ``at_ms`` on, and a little later where ``lag`` says so, brokers go by this plan."""
+        self.plan = plan
         version = max(self._plans, default=0) + 1
         self._plans[version] = plan
         for broker in {*plan.overlay.brokers, *self._states}:
@@ -113,7 +115,10 @@ class Simulator:
 
     def _step(self, broker: str, happened: Input) -> None:
         self.steps += 1
-        state, outputs = step(self._states[broker], (happened,), self._plans.__getitem__, self._rules)
+        rules = self._rules_of.get(broker)
+        if rules is None:
+            rules = self._rules_of[broker] = replace(self._rules, hosted=frozenset([broker]))
+        state, outputs = step(self._states[broker], (happened,), self._plans.__getitem__, rules)
         for output in outputs:
             if isinstance(output, Send):
                 self._send(output)

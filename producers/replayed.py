@@ -19,7 +19,8 @@ from streaming.broker.books import Books
 from streaming.broker.inputs import MESSAGE, TICK, Ticker, in_log_order, kind_of, read
 from streaming.broker.state import BucketState, Rules
 from streaming.broker.step import step
-from streaming.broker.values import Arrived, Decided, Input, Origin, Output, PutAside, Tell
+from streaming.broker.values import Arrived, Decided, Heard, Input, Output, PutAside, Tell
+from streaming.gather.entry import Origin
 from tidings.codec import MessageLimits
 from tidings.control import Snapshot
 from tidings.topic import Timing
@@ -29,7 +30,7 @@ from topology.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What happened, and what was to be done about it. ``services`` served the brokers: each with those it was the last to serve."""
+    """What happened, and what was to be done about it. ``services`` maps each to the brokers it was the last to serve."""
 
     services: Mapping[str | None, frozenset[str]]
     inputs: tuple[Input, ...]
@@ -115,7 +116,8 @@ def replay(
     whole = Replay({}, (), (), {}, control_at(max((tick.version for tick, _ in ticks), default=0)))
     served = _served(ticks, {names.broker_of(name) for name in readable})
     for each, brokers in served.items():
-        own = [row for tick, row in ticks if tick.service == each] + [r for r in rows if names.broker_of(r.kafka_topic) in brokers]
+        own = [row for tick, row in ticks if tick.service == each]
+        own += [row for row in rows if names.broker_of(row.kafka_topic) in brokers]
         happened = [input for row in in_log_order(own) for input in read(row, limits, Ticker(each))]
         state, outputs = step(BucketState(), happened, lambda v: plans.setdefault(v, Plan(control_at(v))), rules)
         whole = whole.with_part(each, brokers, happened, outputs, state.books)
@@ -156,6 +158,8 @@ def _is_about(happened: list[Input], only: tuple[str, str]) -> bool:
     match happened:
         case [Arrived(message=message)]:
             return (message.topic, message.key) == only
+        case [Heard(record=record)]:
+            return record.about == only
     return False
 
 

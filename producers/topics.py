@@ -152,7 +152,9 @@ def _wait_until_served(connection: Connection, kafka_topics: Sequence[str]) -> N
     try:
         while not _are_served(connection, consumer, kafka_topics):
             if time.monotonic() > deadline:
-                raise TidingsError(f"Kafka created {', '.join(kafka_topics)}, but does not serve all of them after {_ASK_S:.0f} s")
+                raise TidingsError(
+                    f"Kafka created {', '.join(kafka_topics)}, but does not serve all of them after {_ASK_S:.0f} s"
+                )
             time.sleep(0.05)
     finally:
         consumer.close()

@@ -90,7 +90,12 @@ class Ticker(threading.Thread):
 
     def _leave(self) -> None:
         """A last tick that serves nobody: who wants to serve these brokers next need not wait."""
-        tick = {"service": self._identity.service, "version": self._adoption[0], "brokers": [], "partitions": []}
+        tick: dict[str, object] = {
+            "service": self._identity.service,
+            "version": self._adoption[0],
+            "brokers": [],
+            "partitions": [],
+        }
         try:
             self._producer.produce(names.CLOCK, json.dumps(tick), partition=0)
         except (BufferError, KafkaException) as error:

@@ -17,7 +17,8 @@ from typing import Any
 from streaming.broker.books import Books, total
 from streaming.broker.state import BucketState, Rules
 from streaming.broker.step import step
-from streaming.broker.values import Arrived, Decided, Input, Marked, Origin, Output, PutAside, Refused, Tell, Ticked
+from streaming.broker.values import Arrived, Decided, Input, Marked, Output, PutAside, Refused, Tell, Ticked
+from streaming.gather.entry import Origin
 from tidings.control import Snapshot
 from tidings.errors import Unreadable
 from tidings.message import Message

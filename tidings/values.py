@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from functools import lru_cache
 from typing import TypeAlias
 
 Value: TypeAlias = str | int | float | bool | tuple[str, ...] | None
@@ -54,6 +55,7 @@ def _canonical(value: Value) -> object:
     return plain(value)
 
 
+@lru_cache(maxsize=65536, typed=True)  # the same few facts are asked about over and over; `typed`: true is not 1
 def fact_digest(value: Value) -> int:
     """63 bits that name the fact a value states.
 

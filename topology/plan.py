@@ -111,6 +111,7 @@ class Plan:
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
         self._places: dict[tuple[str, str], Place] = {}
+        self._routes: dict[str, Route] = {}
 
     @cached_property
     def _overlay(self) -> tuple[Overlay, tuple[Problem, ...]]:
@@ -125,6 +126,10 @@ class Plan:
         """What is wrong with the overlay; the service goes on with the rest."""
         return self._overlay[1]
 
+    def has(self, broker: str) -> bool:
+        """Whether the overlay has a broker of that name."""
+        return broker in self._brokers
+
     def topic(self, name: str) -> Topic:
         return self.snapshot.topic(name)
 
@@ -137,6 +142,11 @@ class Plan:
 
     def route(self, name: str) -> Route:
         """The routing of a topic; the same for the same overlay, subscriptions and advertisements, whatever else changed."""
+        if name not in self._routes:
+            self._routes[name] = self._find_route(name)
+        return self._routes[name]
+
+    def _find_route(self, name: str) -> Route:
         subscribed = self._subscribed.get(name, {})
         advertised = self.snapshot.advertised.get(name)
         weights = {broker: len(found) for broker, found in subscribed.items()}
@@ -156,7 +166,7 @@ class Plan:
         return found
 
     def _find_place(self, broker: str, name: str) -> Place:
-        if broker not in self._brokers:
+        if not self.has(broker):
             return Place(Role.GONE)
         route = self.route(name)
         manner, part = route.manner, route.part_of[broker]
@@ -167,7 +177,7 @@ class Plan:
             role = Role.GATHERS if part.gatherer in (None, broker) else Role.PASSES
         else:
             role = Role.SPREADS
-            if toward in links and manner.filtering is Filtering.RENDEZVOUS:
+            if toward is not None and toward in links and manner.filtering is Filtering.RENDEZVOUS:
                 links = {**links, toward: EVERYTHING}  # all goes by the rendezvous
             if self.topic(name).gather:
                 links = {neighbour: _optimistic(profile) for neighbour, profile in links.items()}

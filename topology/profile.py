@@ -7,6 +7,7 @@ little: whatever is known of an event, if a subscription beyond the link matches
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,10 +20,9 @@ from tidings.values import SortKey, Value, sort_key
 from topology.covering import Entry, Scope, encloses, joined, lie_in, one_of, scope_of
 
 MOST_ENTRIES: Final = 256
-"""A profile with more entries gives up its predicates: comparing takes the square of this, matching as many judgements."""
-
 MOST_BOXES: Final = 512
-"""The same for what the entries come apart into."""
+"""What needs more entries, or entries that come apart into more boxes, is sent all there is: comparing them takes the square
+of this, and a message as many judgements."""
 
 KEY: Final = "key"
 
@@ -137,20 +137,15 @@ def _most_general(scopes: Iterable[Scope]) -> tuple[Entry, ...]:
     before = len(left) + 1
     while len(left) < before:
         before = len(left)
-        left = _grouped(left)
-        if len(left) > MOST_ENTRIES or sum([len(scope.boxes or "?") for scope in left]) > MOST_BOXES:
-            return (_ANYTHING,)
-        left = _paired(left)
+        left = _paired(_grouped(left))
     return tuple([scope.entry for scope in left])
 
 
 def _settled(scope: Scope) -> Scope:
-    """One writing for what always matches; and for what asks for the key alone, which is never unknown."""
-    if scope.boxes == ({},):
-        return scope_of(_ANYTHING)
+    """One writing for what asks for the key alone, which is never unknown, and for what always matches."""
     if scope.entry.missing is Missing.PATIENT and fields_of(scope.entry.where) <= {KEY}:
-        return scope_of(Entry(scope.entry.where, Missing.OPTIMISTIC))
-    return scope
+        scope = scope_of(Entry(scope.entry.where, Missing.OPTIMISTIC))
+    return scope_of(_ANYTHING) if scope.boxes == ({},) else scope
 
 
 def _grouped(scopes: list[Scope]) -> list[Scope]:
@@ -179,9 +174,9 @@ def _fewer(name: str, group: list[Scope]) -> list[Scope]:
 
 
 def _paired(scopes: list[Scope]) -> list[Scope]:
-    """Compare each with each until none covers another and no two can be merged."""
+    """Compare each with each until none covers another and no two can be merged, or until there are too many."""
     kept: list[Scope] = []
-    waiting = scopes[::-1]
+    waiting = sorted(scopes, key=_narrowness, reverse=True)
     while waiting:
         scope = waiting.pop()
         for place, other in enumerate(kept):
@@ -192,4 +187,11 @@ def _paired(scopes: list[Scope]) -> list[Scope]:
                 break
         else:
             kept.append(scope)
+            if len(kept) > MOST_ENTRIES or sum([len(one.boxes) for one in kept if one.boxes]) > MOST_BOXES:
+                return [scope_of(_ANYTHING)]
     return sorted(kept, key=Scope.order)
+
+
+def _narrowness(scope: Scope) -> tuple[int, tuple[str, str]]:
+    """Who asks little covers much. It comes first, so that fewer have to be kept meanwhile."""
+    return min(map(len, scope.boxes)) if scope.boxes else sys.maxsize, scope.order()

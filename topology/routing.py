@@ -30,9 +30,6 @@ def rank(topic: str, broker: str) -> str:
     return digest("root", topic, broker)
 
 
-# ---- what brokers say -------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Offer:
     """A way to a root: its rank, what the way costs, and the brokers on it, from the root to the one that offers."""
@@ -41,16 +38,30 @@ class Offer:
     cost: float
     path: tuple[str, ...]
 
+    @property
+    def order(self) -> tuple[str, float, int, tuple[str, ...]]:
+        """The lowest is the best. Total, and each hop makes an offer worse, over a link without cost too."""
+        return self.rank, self.cost, len(self.path), self.path
+
     def extended(self, broker: str, cost: float) -> Offer:
         return Offer(self.rank, self.cost + cost, (*self.path, broker))
 
 
 @dataclass(frozen=True, slots=True)
-class Beyond:
-    """What is beyond the teller, seen from the listener: who is told what there, and whether somebody publishes.
+class Withdrawn:
+    """The offer does not hold any more. Asks for `Released`."""
 
-    ``upward`` says that the teller is the child. A parent's word that crosses its child's goodbye would else be taken for
-    that of a new child.
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """Neither the teller nor anybody behind it relies on the offer that was withdrawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beyond:
+    """What is beyond the teller, seen from the listener: what is wanted there, and whether somebody publishes.
+
+    ``upward`` says that the teller is the child: a parent's word that crosses `Left` must not make it look like one.
     """
 
     profile: Profile
@@ -67,38 +78,39 @@ class Left:
     """The teller is no longer a child of the listener."""
 
 
-Message: TypeAlias = Offer | Beyond | Left
+_NOTHING = Beyond(NOBODY, False, False)
+
+Message: TypeAlias = Offer | Withdrawn | Released | Beyond | Left
 Outputs: TypeAlias = list[tuple[str, Message]]
 
 
 class RoutingNode:
     """One broker's part in the routing of one topic. Each input answers with what is to be sent to neighbours.
 
-    Offers are ordered by rank, cost, hops and path. That order is total and every hop makes an offer worse, also over a link
-    without cost: so path vectors end at one result from whatever state they start in.
+    A better offer is taken and passed on at once. When the own one gets worse, the broker first withdraws it and waits until
+    all who rely on it have let go; only then it chooses again, and they do after it. Without that, brokers offer each other
+    ways that lead nowhere any more, and the loss of a root takes a number of messages that doubles with every few brokers.
     """
 
     def __init__(self, name: str, topic: str) -> None:
         self.name = name
-        self._interest = NOBODY
-        self._publishes = False
+        self.parent: str | None = None
+        """In the broadcast tree. While the broker chooses, the last one."""
+        self._interest, self._publishes = NOBODY, False
         self._costs: dict[str, float] = {}
-        self._own = self._best = Offer(rank(topic, name), 0, (name,))
+        self._own = Offer(rank(topic, name), 0, (name,))
+        self._best: Offer | None = self._own  # None from withdrawing to choosing
         self._offers: dict[str, Offer] = {}
-        self._offered: dict[str, Offer | None] = {}
+        self._offered: dict[str, Offer | None] = {}  # None to those who could not use it
+        self._waiting: set[str] = set()
+        self._withdrew: str | None = None  # the parent that did, until it offers again
         self._children: dict[str, Beyond] = {}
         self._above: Beyond | None = None
         self._told: dict[str, Beyond] = {}
 
-    # ---- what is known ----
-
     @property
     def root(self) -> str:
-        return self._best.path[0]
-
-    @property
-    def parent(self) -> str | None:
-        return self._best.path[-2] if len(self._best.path) > 1 else None
+        return (self._best or self._own).path[0]
 
     @property
     def children(self) -> frozenset[str]:
@@ -113,20 +125,26 @@ class RoutingNode:
     def tree_neighbours(self) -> Mapping[str, Profile]:
         """The neighbours in the routing tree, with what is wanted beyond each."""
         heard = self._heard()
-        there = [name for name in sorted(heard) if heard[name].takes_part and self._told[name].takes_part]
-        return {name: heard[name].profile for name in there}
-
-    # ---- inputs ----
+        return {n: heard[n].profile for n in sorted(heard) if heard[n].takes_part and self._told[n].takes_part}
 
     def link_up(self, neighbour: str, cost: float) -> Outputs:
-        """A link is there, or its cost changed. Both ends must hear of a new link before anything is sent over it."""
+        """A link is there, or its cost changed. Both ends must know of a new link before anything is sent over it."""
         self._costs[neighbour] = cost
-        return self._rerouted()
+        return self._chosen() if self._best else []
 
     def link_down(self, neighbour: str) -> Outputs:
         for known in (self._costs, self._offers, self._offered, self._children, self._told):
             known.pop(neighbour, None)
-        return self._rerouted() + self._retold()
+        if neighbour == self.parent:
+            self.parent = self._above = None
+        outputs: Outputs = []
+        if self._best:
+            outputs = self._chosen()
+        elif neighbour in self._waiting or neighbour == self._withdrew:
+            self._waiting.discard(neighbour)
+            self._withdrew = None if neighbour == self._withdrew else self._withdrew
+            outputs = self._released()
+        return outputs + self._retold()
 
     def interest(self, profile: Profile) -> Outputs:
         """The subscriptions of this broker changed."""
@@ -140,19 +158,23 @@ class RoutingNode:
 
     def received(self, sender: str, message: Message) -> Outputs:
         if sender not in self._costs:
-            return []  # the link is gone, and all that was said on it
+            return []  # the link is gone, and with it all that was said on it
         match message:
-            case Offer(path=path):
-                if self.name in path:
-                    self._offers.pop(sender, None)
-                else:
-                    self._offers[sender] = message
-                return self._rerouted()
+            case Offer():
+                return self._heard_offer(sender, message)
+            case Withdrawn():
+                self._offers.pop(sender, None)
+                return self._withdraw(sender) if self._best and sender == self.parent else [(sender, Released())]
+            case Released():
+                if sender not in self._waiting:
+                    return []
+                self._waiting.remove(sender)
+                return self._released()
             case Beyond(upward=True):
                 self._children[sender] = message
             case Beyond():
                 if sender != self.parent:
-                    return []  # said before it heard that this broker left
+                    return []  # it was said before the news that this broker left
                 self._above = message
             case Left():
                 self._children.pop(sender, None)
@@ -160,47 +182,61 @@ class RoutingNode:
                     self._told.pop(sender, None)
         return self._retold()
 
-    # ---- the broadcast tree ----
+    def _heard_offer(self, sender: str, offer: Offer) -> Outputs:
+        if self.name in offer.path:
+            self._offers.pop(sender, None)
+        else:
+            self._offers[sender] = offer
+        if self._best:
+            return self._chosen()
+        if sender != self._withdrew:
+            return []
+        self._withdrew = None
+        return self._released()
 
-    def _rerouted(self) -> Outputs:
-        """Take the best offer; say so to those who would hear something new."""
-        old = self.parent
-        self._best = self._best_offer()
+    def _withdraw(self, cause: str | None) -> Outputs:
+        self._best, self._withdrew = None, cause
+        self._waiting = {name for name, offer in self._offered.items() if offer}
+        for name in self._waiting:
+            del self._offered[name]
+        return [(name, Withdrawn()) for name in sorted(self._waiting)] + self._released()
+
+    def _released(self) -> Outputs:
+        """When nobody relies on this broker: let a parent that withdrew know, and wait for it; without one, choose."""
+        if self._waiting:
+            return []
+        return [(self._withdrew, Released())] if self._withdrew else self._chosen()
+
+    def _chosen(self) -> Outputs:
+        """Take the best offer, and make one to all who would hear something new."""
+        offers = [offer.extended(self.name, self._costs[name]) for name, offer in self._offers.items()]
+        best = min([self._own, *offers], key=lambda offer: offer.order)
+        if self._best and best.order > self._best.order:
+            return self._withdraw(None)
+        self._best = best
         outputs: Outputs = []
-        if self.parent != old:
-            self._above = None
-            if old is not None:
-                self._told.pop(old, None)
-                outputs += [(old, Left())] if old in self._costs else []
         for neighbour in sorted(self._costs):
-            # One on the path could not use it: it only has to hear that an earlier offer does not hold any more.
-            usable = None if neighbour in self._best.path else self._best
-            if self._offered.get(neighbour) != usable:
+            usable = None if neighbour in best.path else best
+            if neighbour not in self._offered or self._offered[neighbour] != usable:
                 self._offered[neighbour] = usable
-                outputs.append((neighbour, self._best))
-        return outputs + self._retold() if self.parent != old else outputs
+                outputs.append((neighbour, best))
+        return outputs + self._moved(best.path[-2] if len(best.path) > 1 else None)
 
-    def _best_offer(self) -> Offer:
-        def order(neighbour: str) -> tuple[str, float, int, tuple[str, ...]]:
-            offer = self._offers[neighbour]
-            return offer.rank, offer.cost + self._costs[neighbour], len(offer.path), offer.path
-
-        nearest = min(self._offers, key=order, default=None)
-        if nearest is None or self._offers[nearest].rank > self._own.rank:
-            return self._own
-        return self._offers[nearest].extended(self.name, self._costs[nearest])
-
-    # ---- what is beyond ----
+    def _moved(self, parent: str | None) -> Outputs:
+        if parent == self.parent:
+            return []
+        old, self.parent, self._above = self.parent, parent, None
+        if old is None:
+            return self._retold()
+        self._told.pop(old, None)
+        return [(old, Left()), *self._retold()]
 
     def _heard(self) -> dict[str, Beyond]:
         """The last word of each neighbour in the broadcast tree."""
-        heard = dict(self._children)
-        if (parent := self.parent) is not None:
-            heard[parent] = self._above or Beyond(NOBODY, False, False)
-        return heard
+        return self._children | ({self.parent: self._above or _NOTHING} if self.parent else {})
 
     def _retold(self) -> Outputs:
-        """Tell each neighbour in the broadcast tree what is beyond this broker, if that is another thing than before."""
+        """Tell each neighbour in the broadcast tree what is beyond this broker, if that changed."""
         heard = self._heard()
         publishing = self._publishes + sum(word.publishes for word in heard.values())
         outputs: Outputs = []
@@ -212,14 +248,12 @@ class RoutingNode:
         return outputs
 
     def _beyond_here(self, heard: Mapping[str, Beyond]) -> Iterator[tuple[str, Profile]]:
-        """What each neighbour in the broadcast tree finds beyond this broker."""
         children = [name for name in sorted(heard) if name != self.parent]
         profiles = [heard[name].profile for name in children]
         sums = _sums(self._interest, profiles)
-        above = NOBODY
-        if self.parent is not None:
+        if self.parent:
             yield self.parent, sums[-1]
-            above = heard[self.parent].profile
+        above = heard[self.parent].profile if self.parent else NOBODY
         yield from zip(children, _downward(sums, profiles, above), strict=True)
 
 

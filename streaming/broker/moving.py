@@ -27,7 +27,7 @@ def heard(desk: Desk, happened: Heard) -> None:
     place = desk.plan.place(happened.broker, record.topic)
     if isinstance(record, HandOver) and place.role in (Role.PASSES, Role.GONE):
         to = happened.sender if place.role is Role.GONE else place.toward
-        if to is not None and to in desk.plan.overlay.brokers and record.hops < MOST_HOPS:
+        if to is not None and desk.plan.has(to) and record.hops < MOST_HOPS:
             _pass_on(desk, happened, record, to)
             return
     at: EventKey = (happened.broker, record.topic, record.key)
@@ -135,7 +135,7 @@ def _hand_over(desk: Desk, at: EventKey, slot: Slot, before: Plan, now_ms: int) 
     for event in slot.open:
         if event.release_ms is not None:
             release(desk, event, topic, now_ms)
-        handed.append(replace(event, span=replace(event.span), sources=set(event.sources), held_fields=set(event.held_fields)))
+        handed.append(_copy(event))
         settle_all(event, books, Outcome.FORWARDED, Why.HANDED_OVER)
         event.elsewhere.reports, event.reports = event.all_reports, 0
         event.kept = []
@@ -145,12 +145,25 @@ def _hand_over(desk: Desk, at: EventKey, slot: Slot, before: Plan, now_ms: int) 
     desk.send(broker, to, HandOver(name, key, tuple(handed), graves, known, 1), now_ms)
 
 
+def _copy(event: OpenEvent) -> OpenEvent:
+    """An event as it is now: what it becomes here is not what is handed over."""
+    return replace(
+        event,
+        span=replace(event.span),
+        elsewhere=replace(event.elsewhere),
+        sources=set(event.sources),
+        held_fields=set(event.held_fields),
+        ledgers={},
+        links={},
+        kept=[],
+    )
+
+
 def _way_out(desk: Desk, before: Plan, broker: str, topic: str) -> str | None:
     """A broker that was taken out of the overlay leaves by a neighbour it had and that is still there."""
     neighbours = before.overlay.neighbours(broker)
-    return next(
-        (name for name in sorted(neighbours) if name in desk.plan.overlay.brokers and topic not in neighbours[name].forbid), None
-    )
+    open_to = sorted(name for name, link in neighbours.items() if topic not in link.forbid)
+    return next((name for name in open_to if desk.plan.has(name)), None)
 
 
 def _pass_on(desk: Desk, happened: Heard, record: HandOver, to: str) -> None:

@@ -67,7 +67,7 @@ def _send(desk: Desk, happened: Arrived, to: str) -> bool:
 
 def _turn_back(desk: Desk, happened: Arrived) -> None:
     """The broker is gone. What a neighbour sent before it knew goes back to it; what a publisher sends is not taken."""
-    if happened.sender is not None and happened.sender in desk.plan.overlay.brokers:
+    if happened.sender is not None and desk.plan.has(happened.sender):
         pass_on(desk, happened, happened.sender)
     else:
         reason, detail = unknown_broker(happened.broker)

@@ -27,9 +27,6 @@ class Rules:
     hosted: frozenset[str] | None = None
     """The brokers that this process serves; None for all."""
 
-    def hosts(self, broker: str) -> bool:
-        return self.hosted is None or broker in self.hosted
-
 
 @dataclass(slots=True)
 class Closed:
@@ -116,7 +113,9 @@ class BucketState:
     """How many open events, graves and message ids are remembered; counted along, not stored."""
 
     def books_of(self, broker: str) -> Books:
-        return self.books.setdefault(broker, Books())
+        if (found := self.books.get(broker)) is None:
+            found = self.books[broker] = Books()
+        return found
 
     def events(self) -> Iterator[OpenEvent]:
         for slot in self.slots.values():

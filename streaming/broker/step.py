@@ -61,8 +61,8 @@ def _ticked(desk: Desk, tick: Ticked) -> None:
     state.partitions = tick.partitions
     state.marks = {p: ms for p, ms in state.marks.items() if p in tick.partitions}
     _adopt(desk, tick.version, tick.append_ms)
-    for broker in desk.plan.overlay.brokers:
-        if desk.rules.hosts(broker):
+    for broker in desk.plan.overlay.brokers if desk.rules.hosted is None else desk.rules.hosted:
+        if desk.plan.has(broker):
             state.books_of(broker)  # empty books are told too: nothing received is news to a person who looks
     pass_time(desk)
 

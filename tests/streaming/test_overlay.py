@@ -61,7 +61,9 @@ def test_news_that_is_held_leaves_together_at_the_gatherer_and_waits_nowhere_els
 
 def test_a_link_carries_only_what_somebody_beyond_it_wants() -> None:
     simulator = simulated(
-        *STAR, subscription("fires", broker="b2", where="what = 'fire'"), subscription("floods", broker="b3", where="what = 'flood'")
+        *STAR,
+        subscription("fires", broker="b2", where="what = 'fire'"),
+        subscription("floods", broker="b3", where="what = 'flood'"),
     )
     simulator.publish(0, "b4", message({"what": "fire"}))
     simulator.publish(0, "b4", message({"what": "flood"}, key="other"))

@@ -127,7 +127,9 @@ def test_all_learn_what_they_would_at_one_broker(overlay, wants, manner, publish
 
 
 @settings(max_examples=150, deadline=None)
-@given(overlays(), overlays(), subscriptions, manners, manners, st.lists(publishes, min_size=1, max_size=10), st.integers(0, 15_000))
+@given(
+    overlays(), overlays(), subscriptions, manners, manners, st.lists(publishes, min_size=1, max_size=10), st.integers(0, 15_000)
+)
 def test_a_change_of_overlay_and_gatherer_loses_nothing_and_tells_nothing_twice(a, b, wants, one, other, published, at_ms):
     first = [*a, topic(window_ms=WINDOW_MS, **one), *wants]
     then = [*b, topic(window_ms=WINDOW_MS, **{**other, "hold_ms": one["hold_ms"]}), *wants]
@@ -142,7 +144,9 @@ def test_a_change_of_overlay_and_gatherer_loses_nothing_and_tells_nothing_twice(
 
 
 @settings(max_examples=80, deadline=None)
-@given(overlays(), subscriptions, st.lists(publishes, min_size=1, max_size=8), st.sampled_from(["profile", "event", "rendezvous"]))
+@given(
+    overlays(), subscriptions, st.lists(publishes, min_size=1, max_size=8), st.sampled_from(["profile", "event", "rendezvous"])
+)
 def test_measurements_reach_everybody_who_wants_them_once(overlay, wants, published, filtering):
     simulator = played([*overlay, topic(window_ms=WINDOW_MS, gather=False, filter=filtering), *wants], published)
     check_books(simulator)
@@ -150,5 +154,9 @@ def test_measurements_reach_everybody_who_wants_them_once(overlay, wants, publis
     assert len(got) == len(set(got))
     for record in wants:
         if not record["where"] and not record["every_ms"]:
-            mine = sorted(tuple(sorted(t.notification.news.items())) for _, t in simulator.told if t.notification.subscription == record["name"])
+            mine = sorted(
+                tuple(sorted(t.notification.news.items()))
+                for _, t in simulator.told
+                if t.notification.subscription == record["name"]
+            )
             assert mine == sorted(tuple(sorted(stated.items())) for _, _, _, stated in published)

@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from tidings.cli import books, control, demo, experiment, explain, publish, subscribe, up, watch
+from tidings.cli import books, control, demo, experiment, explain, publish, subscribe, topology, up, watch
 from tidings.errors import TidingsError
 
 app = typer.Typer(
@@ -32,6 +32,7 @@ app.command(rich_help_panel=_CLIENTS)(watch.watch)
 app.command(rich_help_panel=_CLIENTS)(books.books)
 app.command(rich_help_panel=_CLIENTS)(explain.explain)
 app.add_typer(control.app, name="control", rich_help_panel=_CLIENTS)
+app.add_typer(topology.app, name="topology", rich_help_panel=_CLIENTS)
 app.command(rich_help_panel="The papers", no_args_is_help=True)(experiment.experiment)
 
 

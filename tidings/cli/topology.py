@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -17,33 +17,30 @@ from tidings.errors import BadOverlay, CannotRun, TidingsError
 if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
-    from rich.tree import Tree
+    from rich.tree import Tree as DrawnTree
 
     from tidings.control import Link, Snapshot
+    from tidings.topic import Timing
     from topology.plan import Part, Plan
     from topology.profile import Profile
 
-app = typer.Typer(help="Look at the overlay, or generate one. Example: tidings topology show", no_args_is_help=True)
+app = typer.Typer(help="Look at the overlay, or make one up. Example: tidings topology show", no_args_is_help=True)
 
+_MANNER = ("gatherer", "gatherers", "filter", "placement", "rendezvous")
+_TOPIC_COLUMNS = ("topic", "gatherer", "brokers", "links", "longest way", "placement", "filter")
 _NAMED = "named"
-_BROKERS = {"chain": 16}  # a chain has a core with three edge brokers at each of its own
-_GUIDE_COLUMNS, _LEAST_LABEL, _ALIGNED = 4, 56, 60
-_MOST_DRAWN = 499
-
-
-def _complete(incomplete: str) -> list[str]:
-    from topology.generators import KINDS
-
-    return [kind for kind in (*KINDS, _NAMED) if kind.startswith(incomplete)]
+_BROKERS, _CHAIN_BROKERS = 7, 16
+_GUIDE, _LABEL, _ARROW_AT = 4, 60, 44  # columns: of each level of a tree, for a label at least, before a label's arrow
+_MOST_DRAWN, _SEEDS = 499, 8  # networkx lays out more brokers only with scipy
+_LOOK = {"svg.hashsalt": "tidings", "text.parse_math": False, "legend.frameon": False, "axes.titlelocation": "left"}
+_BLUE, _ORANGE, _GREEN, _GREY, _DARK = "#0072B2", "#E69F00", "#009E73", "#B8B8B8", "#333333"
 
 
 @app.command("show")
 def show_overlay(
-    topic: Annotated[str | None, typer.Option(help="Show the routing tree of this topic.", show_default=False)] = None,
-    file: Annotated[
-        Path | None, typer.Option("--file", metavar="FILE|-", help="Control records to read; then no service is needed.")
-    ] = None,
-    svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw a picture too; needs matplotlib.")] = None,
+    topic: Annotated[str | None, typer.Option(help="Show the routing tree of this topic.")] = None,
+    file: Annotated[Path | None, typer.Option(metavar="FILE|-", help="Control records; no service is asked then.")] = None,
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw a picture too; needs matplotlib.")] = None,
     as_json: reach.AsJson = False,
     bootstrap_servers: reach.Servers = None,
     dir: reach.Directory = reach.DEFAULT_DIRECTORY,
@@ -51,66 +48,32 @@ def show_overlay(
 ) -> None:
     """Show the brokers and links, who gathers each topic, and which way its messages take.
 
-    Example: tidings topology show --topic incident
+    Example: tidings topology show --topic incident --svg incident.svg
 
-    Example: tidings topology generate waxman --brokers 20 | tidings topology show --file - --svg overlay.svg
+    Example: tidings topology generate tree --brokers 20 | tidings topology show --file -
     """
     from producers.control import read_control
     from streaming.broker.settings import timing_of
     from tidings.config import load
     from topology.plan import Plan
 
-    if svg is not None:
-        _check_matplotlib()
     timing = timing_of(load(None, os.environ))
     if file is not None:
-        snapshot = _of_file(file, timing)
+        plan = Plan(_read(file, timing))
     else:
-        snapshot = read_control(reach.connect(bootstrap_servers, dir, properties), timing)
-    plan = Plan(snapshot)
-    routing = None if topic is None else _Routing.of(plan, topic)
+        plan = Plan(read_control(reach.connect(bootstrap_servers, dir, properties), timing))
+    routing = None if topic is None else _Routing(plan, topic)
     if svg is not None:
         _write_picture(svg, plan, routing)
-        show.remark(f"written: {svg}")
     if as_json:
         show.as_json(_to_dict(plan, routing))
-    elif routing is not None:
-        _print_topic(plan, routing)
-    else:
+    elif routing is None:
         _print_overlay(plan)
-
-
-@app.command("generate", no_args_is_help=True)
-def generate(
-    kind: Annotated[
-        str, typer.Argument(help="random, waxman, scale-free, tree, chain; or named, with --network.", autocompletion=_complete)
-    ],
-    brokers: Annotated[int | None, typer.Option(help="How many.", show_default="7, of a chain 16")] = None,
-    seed: Annotated[int, typer.Option(help="Another seed is another overlay.")] = 1,
-    network: Annotated[str | None, typer.Option(help="A real network, as topohub calls it.", show_default=False)] = None,
-) -> None:
-    """Print control records that declare an overlay.
-
-    Example: tidings topology generate random --brokers 7 | tidings control apply -
-
-    Example: tidings topology generate named --network topozoo/Abilene
-    """
-    from topology import generators
-    from topology.overlay import to_records
-
-    if (kind == _NAMED) != (network is not None):
-        raise BadOverlay(f"{_NAMED!r} and --network go together: tidings topology generate {_NAMED} --network topozoo/Abilene")
-    if network is None:
-        overlay = generators.generate(kind, _BROKERS.get(kind, 7) if brokers is None else brokers, seed)
-    elif brokers is None:
-        overlay = generators.named(network)
     else:
-        raise BadOverlay("a real network has the brokers that it has: leave --brokers out")
-    for record in to_records(overlay):
-        show.as_json(record)
+        _print_routing(plan, routing)
 
 
-def _of_file(file: Path, timing: Any) -> Snapshot:
+def _read(file: Path, timing: Timing) -> Snapshot:
     from producers import control
     from tidings.control import Snapshot
 
@@ -125,106 +88,112 @@ def _of_file(file: Path, timing: Any) -> Snapshot:
     return snapshot
 
 
+@app.command("generate", no_args_is_help=True)
+def generate(
+    kind: Annotated[str, typer.Argument(help="random, waxman, scale-free, tree, chain; or named, with --network.")],
+    brokers: Annotated[
+        int | None, typer.Option(help="How many.", show_default=f"{_BROKERS}; {_CHAIN_BROKERS} of a chain")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Another seed is another overlay.")] = 1,
+    network: Annotated[str | None, typer.Option(help="A real network, by its name in topohub.", show_default=False)] = None,
+) -> None:
+    """Print the control records of an overlay, one on a line.
+
+    Example: tidings topology generate random --brokers 7 | tidings control apply -
+
+    Example: tidings topology generate named --network topozoo/Abilene
+    """
+    from topology import generators
+    from topology.overlay import to_records
+
+    if (kind == _NAMED) != (network is not None):
+        raise BadOverlay(f"{_NAMED!r} and --network need each other: generate {_NAMED} --network topozoo/Abilene")
+    if network is not None and brokers is not None:
+        raise BadOverlay("a real network has the brokers that it has: leave --brokers out")
+    if brokers is None:
+        brokers = _CHAIN_BROKERS if kind == "chain" else _BROKERS
+    for record in to_records(generators.named(network) if network else generators.generate(kind, brokers, seed)):
+        show.as_json(record)
+
+
 # ---- what there is to show --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Tree:
-    """The routing tree of one part, hung up at the broker that gathers; where none does, in its middle."""
+class _Tree(NamedTuple):
+    """A routing tree as it is drawn: each broker with its parent, parents first, and two measures in links."""
 
     part: Part
-    root: str
     parents: Mapping[str, str | None]
-    """Parents come before their children."""
-    longest: int
-    """The most links between two of its brokers."""
+    height: int
+    longest_way: int
 
 
-@dataclass(frozen=True)
 class _Routing:
-    """The routing of one topic."""
+    """The routing of one topic, with a tree for each part; one without subscriptions has an empty tree."""
 
-    topic: str
-    placement: str
-    filtering: str
-    rendezvous: str | None
-    spreads: bool
-    parts: tuple[Part, ...]
-    trees: tuple[_Tree, ...]
-    subscriptions: Mapping[str, int]
-    advertised: frozenset[str]
+    def __init__(self, plan: Plan, topic: str) -> None:
+        from tidings.topic import Filtering
 
-    @staticmethod
-    def of(plan: Plan, topic: str) -> _Routing:
-        from tidings.topic import Filtering, Placement
+        route, found = plan.route(topic), plan.snapshot.by_topic
+        self.topic, self.manner = topic, route.manner
+        self.subscriptions = {at: len(found[at, topic]) for at in plan.overlay.brokers if (at, topic) in found}
+        self.advertised = plan.snapshot.advertised.get(topic, frozenset())
+        self.meets = self.manner.filtering is Filtering.RENDEZVOUS
+        self.trees = [self._tree(part) for part in route.parts]
 
-        route = plan.route(topic)
-        manner = route.manner
-        subscribed = {at: len(found) for (at, name), found in plan.snapshot.by_topic.items() if name == topic}
-        at_rendezvous = manner.filtering is Filtering.RENDEZVOUS
-        trees = tuple(_hung(part, subscribed, at_rendezvous) for part in route.parts if part.wanted)
-        return _Routing(
-            topic,
-            str(manner.placement if manner.gathers else Placement.NONE),
-            str(manner.filtering),
-            (trees[0].part.hub if trees else manner.rendezvous) if at_rendezvous else None,
-            not manner.gathers,
-            route.parts,
-            trees,
-            {broker: subscribed[broker] for broker in plan.overlay.brokers if broker in subscribed},
-            plan.snapshot.advertised.get(topic, frozenset()),
-        )
+    def _tree(self, part: Part) -> _Tree:
+        from topology.centre import elected
 
-    @property
-    def gatherer(self) -> str | None:
-        return self.trees[0].part.gatherer if self.trees else None
+        if not part.wanted:
+            return _Tree(part, {}, 0, 0)
+        nodes = {broker: sorted(links) for broker, links in part.tree.items()}
+        nodes = nodes or {part.gatherer or min(part.brokers & self.subscriptions.keys()): []}
+        root = part.hub if self.meets else part.gatherer
+        if root is None or root not in nodes:  # nobody gathers: it is held by its middle, where it is the lowest
+            root = elected(nodes, patient=True).gatherer
+        parents, height = _walked(nodes, root)
+        # The one that is reached last is an end of a longest way.
+        return _Tree(part, parents, height, _walked(nodes, list(parents)[-1])[1])
 
-    @property
-    def gatherers(self) -> dict[str, str | None]:
-        """By the first broker of each part."""
-        return {min(part.brokers): part.gatherer for part in self.parts}
-
-    @property
-    def brokers(self) -> set[str]:
-        return {broker for tree in self.trees for broker in tree.parents}
-
-    @property
+    @cached_property
     def links(self) -> dict[frozenset[str], Part]:
-        """The pairs of brokers that are linked in a tree."""
+        """The links of the trees, by their two ends."""
         return {frozenset((a, b)): tree.part for tree in self.trees for a, b in tree.parents.items() if b is not None}
 
-    @property
-    def longest(self) -> int:
-        return max((tree.longest for tree in self.trees), default=0)
+    def uses(self, link: Link) -> bool:
+        return frozenset((link.a, link.b)) in self.links
+
+    def to_dict(self) -> dict[str, Any]:
+        first = next((tree.part for tree in self.trees if tree.parents), None)
+        return {
+            "gatherer": first and first.gatherer,
+            "gatherers": {min(tree.part.brokers): tree.part.gatherer for tree in self.trees},
+            "filter": str(self.manner.filtering),
+            "placement": str(self.manner.placement) if self.manner.gathers else "none",
+            "rendezvous": (first.hub if first else self.manner.rendezvous) if self.meets else None,
+            "subscriptions": sum(self.subscriptions.values()),
+            "brokers": sum(len(tree.parents) for tree in self.trees),
+            "links": len(self.links),
+            "longest_way": max(tree.longest_way for tree in self.trees),
+        }
 
 
-def _hung(part: Part, subscribed: Iterable[str], at_rendezvous: bool) -> _Tree:
-    from topology.centre import elected
-
-    nodes: Mapping[str, Iterable[str]] = part.tree or {part.gatherer or min(part.brokers.intersection(subscribed)): ()}
-    hub = part.hub if at_rendezvous else part.gatherer
-    root = hub if hub in nodes and hub is not None else elected({b: list(n) for b, n in nodes.items()}, patient=True).gatherer
-    parents, _ = _walked(nodes, root)
-    # The last one reached from anywhere is an end of a longest way.
-    _, hops = _walked(nodes, list(parents)[-1])
-    return _Tree(part, root, parents, max(hops.values()))
-
-
-def _walked(nodes: Mapping[str, Iterable[str]], start: str) -> tuple[dict[str, str | None], dict[str, int]]:
-    """Each broker's parent and its hops, seen from one of them, the nearest first."""
+def _walked(nodes: Mapping[str, Iterable[str]], start: str) -> tuple[dict[str, str | None], int]:
+    """Each broker with the one before it, seen from the start, and how far the last one is."""
     parents: dict[str, str | None] = {start: None}
     hops = {start: 0}
     reached = [start]
     for broker in reached:
-        for neighbour in sorted(nodes[broker]):
-            if neighbour not in parents:
-                parents[neighbour], hops[neighbour] = broker, hops[broker] + 1
-                reached.append(neighbour)
-    return parents, hops
+        for new in [neighbour for neighbour in nodes[broker] if neighbour not in parents]:
+            parents[new], hops[new] = broker, hops[broker] + 1
+            reached.append(new)
+    return parents, hops[reached[-1]]
 
 
-def _subscribed_topics(plan: Plan) -> list[str]:
-    return sorted({topic for broker, topic in plan.snapshot.by_topic if broker in plan.overlay.brokers})
+def _routings(plan: Plan) -> list[_Routing]:
+    """Those of the topics that have subscriptions."""
+    known = set(plan.overlay.brokers)
+    return [_Routing(plan, topic) for topic in sorted({topic for at, topic in plan.snapshot.by_topic if at in known})]
 
 
 def _wanted(profile: Profile) -> str:
@@ -234,45 +203,221 @@ def _wanted(profile: Profile) -> str:
     return "nobody" if not said else "everything" if "" in said else " or ".join(said)
 
 
-# ---- for machines -----------------------------------------------------------------------------------------------------
-
-
 def _to_dict(plan: Plan, routing: _Routing | None) -> dict[str, Any]:
-    overlay = plan.overlay
     said: dict[str, Any] = {
-        "brokers": list(overlay.brokers),
-        "links": [{"name": x.name, "a": x.a, "b": x.b, "cost": x.cost, "forbid": sorted(x.forbid)} for x in overlay.links],
-        "parts": [sorted(part) for part in overlay.parts],
+        "brokers": list(plan.overlay.brokers),
+        "links": [{"name": x.name, "a": x.a, "b": x.b, "cost": x.cost, "forbid": sorted(x.forbid)} for x in plan.overlay.links],
+        "parts": [sorted(part) for part in plan.overlay.parts],
         "problems": [{"kind": str(problem.kind), "text": problem.text} for problem in plan.problems],
-        "topics": {topic: _topic_dict(_Routing.of(plan, topic)) for topic in _subscribed_topics(plan)},
+        "topics": {each.topic: each.to_dict() for each in _routings(plan)},
     }
     if routing is not None:
-        used = routing.links
-        tree = [_link_dict(x, used[frozenset((x.a, x.b))]) for x in overlay.links if frozenset((x.a, x.b)) in used]
-        said |= {"topic": routing.topic, "tree": tree, **_manner_dict(routing)}
+        said |= {"topic": routing.topic, "tree": []} | {name: routing.to_dict()[name] for name in _MANNER}
+        for link in filter(routing.uses, plan.overlay.links):
+            tree = routing.links[frozenset((link.a, link.b))].tree
+            beyond = {"a": _wanted(tree[link.b][link.a]), "b": _wanted(tree[link.a][link.b])}
+            said["tree"].append({"name": link.name, "a": link.a, "b": link.b, "beyond": beyond})
     return said
 
 
-def _manner_dict(routing: _Routing) -> dict[str, Any]:
-    return {
-        "gatherer": routing.gatherer,
-        "gatherers": routing.gatherers,
-        "filter": routing.filtering,
-        "placement": routing.placement,
-        "rendezvous": routing.rendezvous,
-    }
+# ---- in the terminal --------------------------------------------------------------------------------------------------
 
 
-def _topic_dict(routing: _Routing) -> dict[str, Any]:
-    return {
-        **_manner_dict(routing),
-        "subscriptions": sum(routing.subscriptions.values()),
-        "brokers": len(routing.brokers),
-        "links": len(routing.links),
-        "longest_way": routing.longest,
-    }
+def _print_overlay(plan: Plan) -> None:
+    overlay, routings = plan.overlay, _routings(plan)
+    rows: list[tuple[str, ...]] = []
+    for broker in overlay.brokers:
+        near = ", ".join(f"{name}{_terms(link)}" for name, link in overlay.neighbours(broker).items())
+        told = ", ".join(f"{each.topic} {n:,}" for each in routings if (n := each.subscriptions.get(broker)))
+        rows.append((broker, near, told))
+    title = f"{show.count(len(overlay.brokers), 'broker')}, {show.count(len(overlay.links), 'link')}"
+    show.console().print(_table(title, ("broker", "neighbours", "subscriptions"), rows))
+    rows = []
+    for each in routings:
+        gatherers = ", ".join(tree.part.gatherer or "nobody" for tree in each.trees if tree.parents)
+        said = each.to_dict() | {"topic": each.topic, "gatherer": gatherers}
+        rows.append(tuple(str(said[column.replace(" ", "_")]) for column in _TOPIC_COLUMNS))
+    if rows:
+        show.console().print(_table(show.count(len(rows), "topic"), _TOPIC_COLUMNS, rows))
+    else:
+        print("Nobody subscribes to anything.")
+    _print_problems(plan)
 
 
-def _link_dict(link: Link, part: Part) -> dict[str, Any]:
-    beyond = {"a": _wanted(part.tree[link.b][link.a]), "b": _wanted(part.tree[link.a][link.b])}
-    return {"name": link.name, "a": link.a, "b": link.b, "beyond": beyond}
+def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for column in columns:
+        table.add_column(column, justify="right" if column in ("brokers", "links", "longest way") else "left", overflow="fold")
+    for first, *others in rows:
+        table.add_row(Text(show.printable(first), style="bold"), *(Text(show.printable(other)) for other in others))
+    return table
+
+
+def _terms(link: Link) -> str:
+    """What is special about a link."""
+    terms = [f"cost {link.cost:g}"] * (link.cost != 1) + [f"not {topic}" for topic in sorted(link.forbid)]
+    return f" ({', '.join(terms)})" if terms else ""
+
+
+def _print_problems(plan: Plan) -> None:
+    from rich.text import Text
+
+    known, subscriptions = set(plan.overlay.brokers), plan.snapshot.subscriptions.values()
+    strays = [f"the subscription {x.name!r} names the broker {x.broker!r}" for x in subscriptions if x.broker not in known]
+    for problem in [each.text for each in plan.problems] + [f"{stray}, which is not there" for stray in strays]:
+        show.console().print(Text(f"Problem: {show.printable(problem)}", style="yellow"), soft_wrap=False)
+
+
+def _print_routing(plan: Plan, routing: _Routing) -> None:
+    from rich.text import Text
+
+    console, said = show.console(), routing.to_dict()
+    terms = [show.count(said["subscriptions"], "subscription"), f"placement {said['placement']}", f"filter {said['filter']}"]
+    terms += [f"rendezvous {said['rendezvous']}"] * bool(said["rendezvous"])
+    console.print(Text.assemble((show.printable(routing.topic), "bold"), f"  {', '.join(terms)}"))
+    for number, tree in enumerate(routing.trees, 1):
+        if len(routing.trees) > 1:
+            cut = f"Cut: part {number} of {len(routing.trees)}, {show.count(len(tree.part.brokers), 'broker')}"
+            console.print(Text(cut, style="bold yellow"))
+        if tree.parents:
+            drawn, width = _drawn(routing, tree, console.width)
+            console.print(drawn, soft_wrap=False, width=width)
+        else:
+            console.print(Text(f"Nobody subscribes: messages stay at {_joined(sorted(tree.part.brokers))}"), soft_wrap=False)
+    wanted = [tree for tree in routing.trees if tree.parents]
+    outside = [broker for tree in wanted for broker in sorted(tree.part.brokers - tree.parents.keys())]
+    unused = [f"{link.name}{_terms(link)}" for link in plan.overlay.links if wanted and not routing.uses(link)]
+    arrows = ["what is wanted there and beyond" + ("" if routing.manner.gathers else "; ↑ on the side of the one above")]
+    for what, names in (("↓", arrows if routing.links else []), ("Not in the tree:", outside), ("Links not used:", unused)):
+        if names:
+            console.print(Text(show.printable(f"{what} {', '.join(names)}"), style="dim"), soft_wrap=False)
+    _print_problems(plan)
+
+
+def _drawn(routing: _Routing, tree: _Tree, width: int) -> tuple[DrawnTree, int]:
+    """A tree for the terminal, and the width it needs."""
+    from collections import Counter
+
+    from rich.tree import Tree
+
+    forks = Counter(tree.parents.values())
+    labels = {broker: _label(routing, tree, broker) for broker in tree.parents}
+    levels: dict[str, int] = {}
+    branches: dict[str, Tree] = {}
+    heads: dict[str, str] = {}
+    for broker, parent in tree.parents.items():
+        # Every level takes its columns. Where these run out, a way without forks stays on one level.
+        follows = parent is not None and forks[parent] == 1 and tree.height * _GUIDE > width / 2
+        above = heads[parent] if follows and parent else parent
+        heads[broker] = above if follows and above else broker
+        levels[broker] = levels[above] + 1 if above else 0
+        label = labels[broker] if not follows else labels[broker]
+        branches[broker] = branches[above].add(label) if above else Tree(label, guide_style="dim")
+    arrow_at = max(levels[broker] * _GUIDE + label.cell_len for broker, label in labels.items())
+    for broker, label in labels.items():
+        _append_wanted(routing, tree, broker, label.append(" " * (arrow_at - levels[broker] * _GUIDE - label.cell_len)))
+    return next(iter(branches.values())), max(width, arrow_at + _WANTED)
+
+
+def _label(routing: _Routing, tree: _Tree, broker: str) -> Text:
+    """A broker and what is done there."""
+    from rich.text import Text
+
+    told = routing.subscriptions.get(broker, 0)
+    does = ["gathers"] * (broker == tree.part.gatherer) + ["rendezvous"] * (routing.meets and broker == tree.part.hub)
+    has = [show.count(told, "subscription")] * bool(told) + ["advertises"] * (broker in routing.advertised)
+    line = Text.assemble(("★ " if does else "", "bold green"), (broker, "bold" if told or does else ""), no_wrap=True)
+    line.append(f"  {', '.join(does)}" if does else "", style="bold green").append(f"  {', '.join(has)}" if has else "")
+    line.overflow = "ellipsis"
+    return line
+
+
+def _append_wanted(routing: _Routing, tree: _Tree, broker: str, label: Text) -> None:
+    parent = tree.parents[broker]
+    if parent is not None:
+        label.append("  ↓ ", style="dim").append(show.printable(_wanted(tree.part.tree[parent][broker])), style="cyan")
+        if not routing.manner.gathers:  # what is published here goes up by its profile too
+            label.append("  ↑ ", style="dim").append(show.printable(_wanted(tree.part.tree[broker][parent])), style="cyan")
+
+
+# ---- as a picture -----------------------------------------------------------------------------------------------------
+
+
+def _write_picture(file: Path, plan: Plan, routing: _Routing | None) -> None:
+    """The same data gives the same file: no date, and ids that do not change."""
+    import warnings
+
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise CannotRun("a picture needs matplotlib, which is not installed: pip install 'tidings[experiments]'") from error
+    if (count := len(plan.overlay.brokers)) > _MOST_DRAWN:
+        raise CannotRun(f"a picture shows up to {_MOST_DRAWN} brokers, and there are {count:,}")
+    with matplotlib.rc_context(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # names may have letters that the font lacks
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(_LOOK)
+        inches = 3.5 + count**0.5
+        figure = Figure(figsize=(1.2 * inches, inches), layout="constrained")
+        _draw(figure.add_subplot(), plan, routing)
+        try:
+            figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+        except OSError as error:
+            raise TidingsError(f"{file} cannot be written: {error.strerror or error}") from error
+    show.remark(f"written: {file}")
+
+
+def _draw(axes: Any, plan: Plan, routing: _Routing | None) -> None:
+    import networkx as nx
+
+    overlay, control = plan.overlay, plan.snapshot
+    graph, places = _placed(plan, routing)
+    size = 560 if len(graph) <= 60 else 110
+
+    def links(label: str, chosen: Iterable[Link], **look: Any) -> None:
+        pairs = [(link.a, link.b) for link in overlay.links if link in chosen]
+        nx.draw_networkx_edges(graph, places, pairs, ax=axes, label=label if pairs else None, **look)
+
+    def brokers(label: str, chosen: Iterable[str | None], scale: float, **look: Any) -> None:
+        nodes = [broker for broker in graph if broker in chosen]
+        nx.draw_networkx_nodes(graph, places, nodes, scale * size, ax=axes, label=label if nodes else None, **look)
+
+    used = set(filter(routing.uses, overlay.links)) if routing else set()
+    closed = {link for link in overlay.links if routing and routing.topic in link.forbid}
+    links("link", set(overlay.links) - used - closed, edge_color=_GREY)
+    links("link that may not carry it", closed, edge_color=_GREY, style=":")
+    links("link of the routing tree", used, edge_color=_BLUE, width=3.5)
+    told = set(routing.subscriptions) if routing else {each.broker for each in control.subscriptions.values()}
+    advertised = routing.advertised if routing else frozenset().union(*control.advertised.values())
+    brokers("gathers", [tree.part.gatherer for tree in routing.trees] if routing else [], 5, node_color=_GREEN, node_shape="*")
+    brokers("advertises", advertised, 1.7, node_color="white", edgecolors=_ORANGE, linewidths=2.5)
+    brokers("has subscriptions", told, 1, node_color=_BLUE, edgecolors=_DARK)
+    brokers("broker", set(graph) - told, 1, node_color="white", edgecolors=_DARK)
+    short = max(map(len, graph)) <= 4
+    for broker, place in places.items() if len(graph) <= 120 else ():
+        inside = {"va": "center", "color": "white" if broker in told else _DARK}
+        below = {"xytext": (0, -16), "textcoords": "offset points", "va": "top", "color": _DARK}
+        axes.annotate(broker, place, ha="center", fontsize=8, zorder=5, **(inside if short else below))
+    axes.set_title(show.printable(routing.topic)[:60] if routing else "The overlay", fontweight="bold")
+    axes.set_axis_off()
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=3, markerscale=0.6)
+
+
+def _placed(plan: Plan, routing: _Routing | None) -> tuple[Any, Any]:
+    """The overlay as a graph, and a place for each broker: of some layouts the one that keeps brokers best apart."""
+    from itertools import combinations, pairwise
+    from math import dist
+
+    import networkx as nx
+
+    graph: nx.Graph[str] = nx.Graph()
+    graph.add_nodes_from(plan.overlay.brokers)
+    graph.add_edges_from(pairwise(map(min, plan.overlay.parts)), weight=0.1)  # else parts would fly apart
+    for link in plan.overlay.links:  # the tree is to unfold, the other links may be long
+        graph.add_edge(link.a, link.b, weight=0.2 if routing and routing.links and not routing.uses(link) else 1)
+    layouts = [nx.spring_layout(graph, 2/len(graph)**.5, seed=seed, iterations=200) for seed in range(_SEEDS)]
+    return graph, max(layouts, key=lambda places: min((dist(a, b) for a, b in combinations(places.values(), 2)), default=0))
