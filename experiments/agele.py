@@ -52,14 +52,30 @@ class Setup:
 
 
 @dataclass(frozen=True, slots=True)
+class Times:
+    """From an event's first publication, in time units, as a mean over subscribers and events.
+
+    The paper measures until "the event is fully received by the subscriber", which can be read in two ways: until the last of what is
+    sent about it has come in, and until nothing that is said about it is unknown any more.
+    """
+
+    received: float
+    known: float
+
+    def over(self, other: Times) -> Times:
+        """How much longer, as a share."""
+        return Times(self.received / other.received - 1, self.known / other.known - 1)
+
+
+@dataclass(frozen=True, slots=True)
 class Outcomes:
-    """What came of a run: shares of the messages that were published, and the mean time until an event was fully known."""
+    """What came of a run: shares of the messages that were published, and mean times of an event."""
 
     messages: int
     suppressed: float
     duplicates: float
     merged: float
-    event_time: float
+    times: Times
     link_messages: int
     steps: int
 
@@ -90,7 +106,7 @@ def plan_of(setup: Setup, overlay: Overlay) -> Plan:
         "kind": "topic",
         "name": TOPIC,
         "window_ms": round(window * UNIT_MS),
-        "hold_ms": round(setup.merge * UNIT_MS),
+        "hold_ms": 0 if setup.gatherer == "none" else round(setup.merge * UNIT_MS),
         "remember_ms": round(min(setup.redundant, window) * UNIT_MS),
         "complete": [f"f{number:02d}" for number in range(1, 20)],
         "gatherer": setup.gatherer,
@@ -136,7 +152,7 @@ def measure(setup: Setup, overlay: Overlay | None = None) -> Outcomes:
         suppressed=(duplicates + merged) / messages,
         duplicates=duplicates / messages,
         merged=merged / messages,
-        event_time=event_time(published, (tell for _, tell in simulator.told)),
+        times=event_times(published, (tell for _, tell in simulator.told)),
         link_messages=simulator.link_messages,
         steps=simulator.steps,
     )
@@ -147,27 +163,29 @@ def gatherer_of(simulator: Simulator) -> str:
     return next(part.gatherer for part in simulator.plan.route(TOPIC).parts if part.gatherer)
 
 
-def event_time(published: Iterable[Published], told: Iterable[Tell]) -> float:
-    """The mean time from an event's first publication until a subscriber knows all that is ever published about it.
-
-    In time units, over subscribers and events. A fact that is told again is not waited for.
-    """
+def event_times(published: Iterable[Published], told: Iterable[Tell]) -> Times:
+    """The times of what was told."""
     first_ms: dict[str, int] = {}
     for one in published:
         first_ms.setdefault(one.message.key, one.at_ms)
-    known: dict[tuple[str, str], set[str]] = defaultdict(set)
-    last_ms: dict[tuple[str, str], int] = {}
+    facts: dict[tuple[str, str], set[str]] = defaultdict(set)
+    received: dict[tuple[str, str], int] = {}
+    known: dict[tuple[str, str], int] = {}
     for tell in told:
         at = (tell.notification.subscription, tell.notification.key)
-        if tell.notification.news.keys() - known[at]:
-            known[at].update(tell.notification.news)
-            last_ms[at] = tell.at_ms
-    times = [(ms - first_ms[key]) / UNIT_MS for (_, key), ms in last_ms.items()]
-    return sum(times) / len(times)
+        received[at] = tell.at_ms
+        if tell.notification.news.keys() - facts[at]:
+            facts[at].update(tell.notification.news)
+            known[at] = tell.at_ms
+
+    def mean(last_ms: Mapping[tuple[str, str], int]) -> float:
+        return sum(ms - first_ms[key] for (_, key), ms in last_ms.items()) / len(last_ms) / UNIT_MS
+
+    return Times(mean(received), mean(known))
 
 
-def siena_event_time(setup: Setup, overlay: Overlay | None = None) -> float:
-    """The same time without a gatherer, each message on its own way through the routing tree.
+def siena_times(setup: Setup, overlay: Overlay | None = None) -> Times:
+    """The same times without a gatherer, each message on its own way through the routing tree.
 
     Computed from the distances in the tree, which is what the simulator comes to as well, message by message.
     """
@@ -182,19 +200,19 @@ def siena_event_time(setup: Setup, overlay: Overlay | None = None) -> float:
         key = next(key for key in sent if subscription.judge(key, {}) is Verdict.MATCHES)
         wanted[key].append(number[subscription.broker])
     times = [_siena_times(sent[key], overlay, number, hops[:, at]) for key, at in wanted.items()]
-    return float(np.concatenate(times).mean())
+    received, known = (float(np.concatenate(part).mean()) for part in zip(*times, strict=True))
+    return Times(received, known)
 
 
-def _siena_times(messages: list[Published], overlay: Overlay, number: Mapping[str, int], hops: Matrix) -> Matrix:
-    """For each subscriber, when the last field arrived that it had not seen before."""
+def _siena_times(messages: list[Published], overlay: Overlay, number: Mapping[str, int], hops: Matrix) -> tuple[Matrix, Matrix]:
+    """For each subscriber, when the last message arrived, and the last field that it had not seen before."""
     sources = [number[overlay.brokers[int(one.publisher.removeprefix("p-"))]] for one in messages]
-    sent_at = np.array([one.at_ms for one in messages])[:, None] / UNIT_MS
-    arrives = sent_at + hops[sources]
+    start = messages[0].at_ms / UNIT_MS
+    arrives = np.array([one.at_ms for one in messages])[:, None] / UNIT_MS + hops[sources]
     fields = sorted({name for one in messages for name in one.message.fields})
     states = np.array([[name in one.message.fields for name in fields] for one in messages])
     first = np.array([arrives[states[:, at]].min(axis=0) for at in range(len(fields))])
-    result: Matrix = first.max(axis=0) - messages[0].at_ms / UNIT_MS
-    return result
+    return arrives.max(axis=0) - start, first.max(axis=0) - start
 
 
 def _distances(tree: Mapping[str, Mapping[str, object]]) -> tuple[dict[str, int], Matrix]:

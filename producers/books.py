@@ -9,8 +9,10 @@ from typing import Any
 from producers.connection import Connection
 from producers.log import read_all
 from streaming.broker.books import Books, total
-from streaming.broker.values import Outcome
+from streaming.broker.values import EventNews, HandOver, Outcome, PassedOn
 from topology import names
+
+_KINDS = {"publications": PassedOn.__name__, "events": EventNews.__name__, "handovers": HandOver.__name__}
 
 
 class NewestBooks:
@@ -52,8 +54,36 @@ def suppressed_share(books: Books) -> float:
 
 
 def to_dict(by_broker: Mapping[str, Books]) -> dict[str, Any]:
-    """All books in the words of the wire: the totals, and those of each broker."""
-    return {**_with_share(total(by_broker.values())), "brokers": {name: _with_share(books) for name, books in by_broker.items()}}
+    """All books in the words of the wire: the totals, those of each broker, and what crossed each link."""
+    brokers = {name: _with_share(books) for name, books in by_broker.items()}
+    # The list takes the place of the total's own counts, which would mix what different brokers sent to the same neighbour.
+    return {**_with_share(total(by_broker.values())), "brokers": brokers, "links": links(by_broker)}
+
+
+def links(by_broker: Mapping[str, Books]) -> list[dict[str, Any]]:
+    """What crossed each link in each direction, and what was spared.
+
+    ``messages`` and ``bytes`` are what the far end has read, ``sent`` is what the near end has written.
+    """
+    pairs = {(near, far) for near, books in by_broker.items() for far, _ in (*+books.sent, *+books.unsent)}
+    pairs |= {(near, far) for far, books in by_broker.items() for near, _ in +books.heard}
+    nobody = Books()
+    return [_crossed(a, b, by_broker.get(a, nobody), by_broker.get(b, nobody)) for a, b in sorted(pairs)]
+
+
+def _crossed(near: str, far: str, books: Books, beyond: Books) -> dict[str, Any]:
+    kinds = {word: beyond.heard[near, kind] for word, kind in _KINDS.items()}
+    reasons = {str(why): count for (to, why), count in sorted(books.unsent.items()) if to == far and count}
+    return {
+        "from": near,
+        "to": far,
+        "sent": sum(count for (to, _), count in books.sent.items() if to == far),
+        "messages": sum(count for (sender, _), count in beyond.heard.items() if sender == near),
+        "bytes": beyond.heard_bytes[near],
+        "kinds": kinds,
+        "unsent": sum(reasons.values()),
+        "reasons": reasons,
+    }
 
 
 def from_dict(datum: Mapping[str, Any]) -> dict[str, Books]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import threading
 import time
+import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
+from experiments.simulator import Crossed, Simulator
 from producers import control
 from producers.books import read_books
 from producers.connection import Connection
@@ -18,20 +22,28 @@ from producers.publisher import Publisher
 from producers.replayed import Replay, replay
 from producers.subscriber import Subscriber
 from producers.workload import Published, dated
-from streaming.broker.books import Books, total
+from streaming.broker.books import Books
 from streaming.broker.settings import message_limits_of, rules_of, timing_of
 from streaming.broker.values import Decided, Outcome, Tell
 from tidings.codec import encode_notification
 from tidings.config import Config
+from tidings.control import Snapshot
 from tidings.errors import TidingsError
 from tidings.notification import Notification
+from topology.plan import Plan
 
 WINDOW_MS = 12_000
 HOLD_MS = 500
 _SPREAD_MS, _BURST_MS = 10_000, 8_000
 _ADOPT_S, _SETTLE_S = 30.0, 60.0
 
+BROKERS = tuple(f"b{number}" for number in range(1, 8))
+LINKS = (("b1", "b2"), ("b2", "b3"), ("b3", "b4"), ("b4", "b5"), ("b3", "b6"), ("b4", "b7"), ("b2", "b6"))
+"""Seven brokers; three of them in a ring, so that there is more than one way."""
+
 RECORDS: list[dict[str, object]] = [
+    *({"kind": "broker", "name": name} for name in BROKERS),
+    *({"kind": "link", "name": f"{a}-{b}", "a": a, "b": b} for a, b in LINKS),
     {
         "kind": "topic",
         "name": "incident",
@@ -39,11 +51,12 @@ RECORDS: list[dict[str, object]] = [
         "window_ms": WINDOW_MS,
         "hold_ms": HOLD_MS,
     },
-    {"kind": "subscription", "name": "ops", "subscriber": "ops", "topic": "incident"},
+    {"kind": "subscription", "name": "ops", "subscriber": "ops", "broker": "b5", "topic": "incident"},
     {
         "kind": "subscription",
         "name": "press",
         "subscriber": "press",
+        "broker": "b6",
         "topic": "incident",
         "where": "severity >= 3",
         "missing": "patient",
@@ -62,14 +75,28 @@ class Show:
     published: int = 0
     told: Counter[str] = field(default_factory=Counter)
     latest: list[Notification] = field(default_factory=list)
-    books: Books = field(default_factory=Books)
+
+
+@dataclass(frozen=True)
+class LinkTraffic:
+    """What crossed one direction of a link, and what would have without a gatherer, on the same input."""
+
+    sender: str
+    to: str
+    messages: int
+    bytes: int
+    baseline_messages: int
+    baseline_bytes: int
 
 
 @dataclass(frozen=True)
 class Verdict:
     """How it ended. ``differences`` names notifications that only one of the two, service or reference, has."""
 
-    books: Books
+    by_broker: Mapping[str, Books]
+    gatherer: str
+    published: int
+    links: list[LinkTraffic]
     differences: list[str]
     delays_s: list[float]
     story: Replay
@@ -77,8 +104,22 @@ class Verdict:
     events: int
 
     @property
+    def gathered(self) -> Books:
+        """The books of the broker that gathers: all messages come by it."""
+        return self.by_broker[self.gatherer]
+
+    @property
+    def notifications(self) -> int:
+        return sum(sum(books.notifications.values()) for books in self.by_broker.values())
+
+    @property
+    def balanced(self) -> bool:
+        return all(books.balanced for books in self.by_broker.values())
+
+    @property
     def holds(self) -> bool:
-        return self.books.balanced and not self.differences and self.books.total(Outcome.HELD) == 0
+        held = sum(books.total(Outcome.HELD) for books in self.by_broker.values())
+        return self.balanced and not self.differences and held == 0
 
     @property
     def delay_s(self) -> float:
@@ -109,9 +150,10 @@ class Demo:
             yield from self._until_all_is_settled(subscriber)
 
     def _publish(self) -> None:
-        with Publisher(self._connection) as publisher:
+        with contextlib.ExitStack() as open_ones:
+            publishers = {name: open_ones.enter_context(Publisher(self._connection, name)) for name in BROKERS}
             for one in _paced(dated(self._run, time.time_ns() // 1_000_000)):
-                publisher.publish(one.message)
+                publishers[broker_of(one)].publish(one.message)
                 self.show.published += 1
 
     def _listen(self, subscriber: Subscriber) -> Show:
@@ -127,9 +169,9 @@ class Demo:
         deadline = time.monotonic() + _SETTLE_S
         while time.monotonic() < deadline:
             yield self._listen(subscriber)
-            self.show.books = total(read_books(self._connection).values())
-            told_all = sum(self.show.told.values()) == sum(self.show.books.notifications.values())
-            if self.show.books.received >= self.messages and not self.show.books.total(Outcome.HELD) and told_all:
+            books = read_books(self._connection)
+            told_all = sum(self.show.told.values()) == sum(sum(each.notifications.values()) for each in books.values())
+            if told_all and _all_is_over(books, self.messages):
                 return
 
     # ---- afterwards ---------------------------------------------------------------------------------------------------
@@ -141,18 +183,21 @@ class Demo:
         expected = {(tell.kafka_topic, encode_notification(tell.notification, tell.encoding)): tell for tell in reference.told}
         differences = [f"not told: {tell.notification}" for at, tell in expected.items() if at not in delivered]
         differences += [f"told beside the reference: {value!r}" for topic, value in delivered if (topic, value) not in expected]
-        books = total(read_books(self._connection).values())
-        if books.received != self.messages:
-            differences.append(f"{self.messages} messages were published, {books.received} received")
+        books = read_books(self._connection)
+        if (received := _from_publishers(books)) != self.messages:
+            differences.append(f"{self.messages} messages were published, {received} received")
         loudest = Counter(message.message.key for message in self._run).most_common(1)[0][0]
         told_ms = {tell.notification.id: delivered[at] for at, tell in expected.items() if at in delivered}
         return Verdict(
-            books,
-            differences,
-            list(_delays_s(reference, told_ms)),
-            self._reference(only=("incident", loudest)),
-            ("incident", loudest),
-            self.events,
+            by_broker=books,
+            gatherer=next(part.gatherer for part in Plan(reference.control).route("incident").parts if part.gatherer),
+            published=self.messages,
+            links=list(_traffic(books, _baseline(self._run))),
+            differences=differences,
+            delays_s=list(_delays_s(reference, told_ms)),
+            story=self._reference(only=("incident", loudest)),
+            story_of=("incident", loudest),
+            events=self.events,
         )
 
     def _reference(self, only: tuple[str, str] | None = None) -> Replay:
@@ -177,13 +222,53 @@ def _paced(run: Iterable[Published]) -> Iterator[Published]:
         yield one
 
 
+def broker_of(one: Published) -> str:
+    """Where a witness is attached: the same broker every time."""
+    return BROKERS[zlib.crc32(one.publisher.encode()) % len(BROKERS)]
+
+
+def _from_publishers(books: Mapping[str, Books]) -> int:
+    """Messages that came from publishers, not over links. What is handed over was received before."""
+    over_links = sum(count for each in books.values() for (_, kind), count in each.heard.items() if kind != "HandOver")
+    return sum(each.received for each in books.values()) - over_links
+
+
+def _all_is_over(books: Mapping[str, Books], messages: int) -> bool:
+    """Whether every message has come to its end: none held, none on a link."""
+    on_links = sum(sum(each.sent.values()) - sum(each.heard.values()) for each in books.values())
+    held = sum(each.total(Outcome.HELD) for each in books.values())
+    return _from_publishers(books) >= messages and on_links == 0 and held == 0
+
+
+def _baseline(run: Iterable[Published]) -> dict[tuple[str, str], Crossed]:
+    """What would cross each link if nobody gathered: every message on its own way to whoever wants it."""
+    alone = [{**record, "gatherer": "none"} if record["kind"] == "topic" else record for record in RECORDS]
+    snapshot = Snapshot()
+    for version, record in enumerate(alone, 1):
+        snapshot = snapshot.apply(version, f"{record['kind']}/{record['name']}", json.dumps(record).encode())
+    simulator = Simulator(Plan(snapshot), lambda *_: 1, sizes=True)
+    for one in dated(run, 0):
+        simulator.publish(one.at_ms, broker_of(one), one.message)
+    simulator.run()
+    return simulator.crossed
+
+
+def _traffic(books: Mapping[str, Books], baseline: Mapping[tuple[str, str], Crossed]) -> Iterator[LinkTraffic]:
+    for sender, to in sorted({pair for a, b in LINKS for pair in ((a, b), (b, a))}):
+        ours = books.get(to, Books())
+        alone = baseline.get((sender, to), Crossed())
+        messages = sum(count for (name, _), count in ours.heard.items() if name == sender)
+        yield LinkTraffic(sender, to, messages, ours.heard_bytes[sender], alone.records, alone.bytes)
+
+
 def _delays_s(reference: Replay, told_ms: dict[str, int]) -> Iterator[float]:
-    """From the append of the oldest message whose news a notification carries to the append of the notification."""
+    """From the publication of the oldest message whose news a notification carries to the append of the notification."""
+    arrived = reference.arrived
     waiting: dict[str, int] = {}
     for output in reference.outputs:
         match output:
             case Tell(notification=told):
                 if told.subscription == WATCHED and told.id in told_ms and (since_ms := waiting.pop(told.event, None)):
                     yield (told_ms[told.id] - since_ms) / 1000
-            case Decided(origin=origin, outcome=Outcome.HELD, event=str(event)):
-                waiting.setdefault(event, origin.append_ms)
+            case Decided(origin=origin, outcome=Outcome.HELD, event=str(event)) if origin in arrived:
+                waiting.setdefault(event, arrived[origin].entry.origin.append_ms)

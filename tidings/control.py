@@ -224,14 +224,15 @@ def _topic(r: _Reader, defaults: Timing) -> Topic:
         raise r.fail(f"hold_ms <= remember_ms <= window_ms must hold, but they are {hold_ms}, {remember_ms}, {window_ms}")
     gather = r.flag("gather", default=True)
     gatherer = r.choice("gatherer", Placement, "centre")
+    early = r.flag("early", default=False)
     filtering = r.choice("filter", Filtering, "profile")
     rendezvous = r.text("rendezvous") if "rendezvous" in r.left else None
     if rendezvous and filtering is not Filtering.RENDEZVOUS:
-        raise r.fail("'rendezvous' names a broker only for \"filter\": \"rendezvous\"")
+        raise r.fail('\'rendezvous\' names a broker only for "filter": "rendezvous"')
     r.end()
     joins = {name: Join(kind) for name, kind in fields.items()}
     timing = Timing(window_ms, hold_ms, remember_ms)
-    return Topic(r.name, joins, complete, timing, gather, gatherer, filtering, rendezvous)
+    return Topic(r.name, joins, complete, timing, gather, gatherer, filtering, early, rendezvous)
 
 
 def _subscription(r: _Reader, _defaults: Timing) -> Subscription:

@@ -23,6 +23,8 @@ class Placement(StrEnum):
 
     CENTRE = "centre"
     """The one with the shortest way to the farthest other (Agele, section 4)."""
+    ROOT = "root"
+    """As `centre`; then the tree is grown anew from it, so that every way to it is a shortest one."""
     MEDIAN = "median"
     """The one with the least way to all others together, weighted by who publishes and subscribes there."""
     NONE = "none"
@@ -53,6 +55,8 @@ class Topic:
     gather: bool = True
     gatherer: Placement = Placement.CENTRE
     filtering: Filtering = Filtering.PROFILE
+    early: bool = False
+    """Whether brokers on the way to the gatherer drop what they know already. Its reports are then not counted."""
     rendezvous: str | None = None
     """The broker of `Filtering.RENDEZVOUS`; None leaves the choice to a hash of the topic."""
 

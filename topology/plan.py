@@ -216,19 +216,29 @@ def _route(
     if publishers is not None and manner.filtering is Filtering.RENDEZVOUS:
         publishers |= {_rendezvous(manner, part) for part in usable.parts}  # it takes part, or no way leads down from it
     routes = routes_of(usable, manner.topic, wanted, publishers)
-    parts = (_part(brokers, routes, manner, wanted.keys() & brokers, dict(weights)) for brokers in routes.parts)
+    parts = [_part(brokers, routes, manner, wanted.keys() & brokers, dict(weights)) for brokers in routes.parts]
+    if manner.gathers and manner.placement is Placement.ROOT:
+        hubs = frozenset(part.hub for part in parts if part.hub)
+        publishers = None if publishers is None else publishers | hubs
+        routes = routes_of(usable, manner.topic, wanted, publishers, roots=hubs)
+        parts = [_part(brokers, routes, manner, wanted.keys() & brokers, {}, hubs & brokers) for brokers in routes.parts]
     return Route(manner, tuple(parts))
 
 
 def _part(
-    brokers: frozenset[str], routes: Routes, manner: Manner, interested: Collection[str], weights: Mapping[str, int]
+    brokers: frozenset[str],
+    routes: Routes,
+    manner: Manner,
+    interested: Collection[str],
+    weights: Mapping[str, int],
+    chosen: Collection[str] = (),
 ) -> Part:
     tree = {broker: links for broker, links in routes.tree.items() if broker in brokers and links}
     if not interested:
         return Part(brokers, tree, None, False, None)
     # A tree of one broker has no links; it is then the only one that takes part.
     nodes: Tree = tree or {min(interested): _NO_LINKS}
-    hub = _hub(nodes, brokers, manner, weights)
+    hub = next(iter(chosen), None) or _hub(nodes, brokers, manner, weights)
     next_hop = _next_hops(hub, routes.spanning, brokers) if hub else {}
     return Part(brokers, tree, hub if manner.gathers else None, True, hub, next_hop)
 

@@ -1,7 +1,7 @@
 """The routing tree of one topic, made by brokers that only talk to their neighbours (Agele, sections 3.2 and 5.1).
 
 There are two layers. A broadcast tree spans each connected part of the overlay: path vectors lead all brokers to the one that
-a hash of the topic names. Along that tree both ends of a link tell each other what is wanted beyond them (profile forwarding,
+a hash of the topic chooses. Along that tree both ends of a link tell each other what is wanted beyond them (profile forwarding,
 DAS, section 3.2). A link of the broadcast tree is in the routing tree if somebody takes part on both sides of it, so branches
 without subscribers and publishers are pruned by themselves.
 
@@ -18,38 +18,48 @@ from itertools import accumulate
 from typing import TypeAlias
 
 from tidings.control import Link
-from tidings.errors import BadOverlay, UnknownBroker
+from tidings.errors import UnknownBroker
 from tidings.values import digest
 from topology.network import Network, Schedule
 from topology.overlay import Overlay
 from topology.profile import NOBODY, Profile, united
 
+_MOST_DELIVERIES = 20_000_000
+
 
 def rank(topic: str, broker: str) -> str:
-    """Among brokers that reach each other, the one with the lowest rank is the root: topics are spread over the brokers."""
+    """Of the brokers that reach each other, the one with the lowest rank is the root: so topics are spread over brokers."""
     return digest("root", topic, broker)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Offer:
-    """A way to a root: its rank, what the way costs, and the brokers on it, from the root to the one that offers."""
+    """A way to a root: its rank, cost and length, and the brokers on it, from the root to the one that offers.
+
+    The least is the best. No two are equal, and every hop makes an offer worse, even one without cost: so path vectors end
+    with one result, whatever they start from.
+    """
 
     rank: str
     cost: float
+    hops: int
     path: tuple[str, ...]
 
-    @property
-    def order(self) -> tuple[str, float, int, tuple[str, ...]]:
-        """The lowest is the best. Total, and each hop makes an offer worse, over a link without cost too."""
-        return self.rank, self.cost, len(self.path), self.path
+    @staticmethod
+    def by_root(topic: str, root: str) -> Offer:
+        return Offer(rank(topic, root), 0, 0, (root,))
 
     def extended(self, broker: str, cost: float) -> Offer:
-        return Offer(self.rank, self.cost + cost, (*self.path, broker))
+        return Offer(self.rank, self.cost + cost, self.hops + 1, (*self.path, broker))
+
+    @property
+    def parent(self) -> str | None:
+        return self.path[-2] if self.hops else None
 
 
 @dataclass(frozen=True, slots=True)
 class Withdrawn:
-    """The offer does not hold any more. Asks for `Released`."""
+    """The teller's offer does not hold any more. Asks for `Released`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,34 +88,33 @@ class Left:
     """The teller is no longer a child of the listener."""
 
 
-_NOTHING = Beyond(NOBODY, False, False)
-
 Message: TypeAlias = Offer | Withdrawn | Released | Beyond | Left
 Outputs: TypeAlias = list[tuple[str, Message]]
+
+_UNHEARD = Beyond(NOBODY, False, False)
 
 
 class RoutingNode:
     """One broker's part in the routing of one topic. Each input answers with what is to be sent to neighbours.
 
-    A better offer is taken and passed on at once. When the own one gets worse, the broker first withdraws it and waits until
-    all who rely on it have let go; only then it chooses again, and they do after it. Without that, brokers offer each other
-    ways that lead nowhere any more, and the loss of a root takes a number of messages that doubles with every few brokers.
+    A better offer is taken and passed on at once. When its own gets worse, a broker first withdraws it and waits until all
+    who rely on it have let go; then it chooses again, and they do after it. Brokers that just took the next best would offer
+    each other ways that lead nowhere any more: the loss of a root among twenty brokers would take millions of messages.
     """
 
     def __init__(self, name: str, topic: str) -> None:
         self.name = name
         self.parent: str | None = None
-        """In the broadcast tree. While the broker chooses, the last one."""
+        """In the broadcast tree; from withdrawing to choosing, the last one."""
         self._interest, self._publishes = NOBODY, False
         self._costs: dict[str, float] = {}
-        self._own = Offer(rank(topic, name), 0, (name,))
+        self._own = Offer.by_root(topic, name)
         self._best: Offer | None = self._own  # None from withdrawing to choosing
         self._offers: dict[str, Offer] = {}
         self._offered: dict[str, Offer | None] = {}  # None to those who could not use it
-        self._waiting: set[str] = set()
+        self._relying: set[str] = set()  # those who have not let go yet
         self._withdrew: str | None = None  # the parent that did, until it offers again
-        self._children: dict[str, Beyond] = {}
-        self._above: Beyond | None = None
+        self._words: dict[str, Beyond] = {}
         self._told: dict[str, Beyond] = {}
 
     @property
@@ -114,7 +123,7 @@ class RoutingNode:
 
     @property
     def children(self) -> frozenset[str]:
-        return frozenset(self._children)
+        return frozenset(name for name, word in self._words.items() if word.upward)
 
     @property
     def takes_part(self) -> bool:
@@ -128,20 +137,19 @@ class RoutingNode:
         return {n: heard[n].profile for n in sorted(heard) if heard[n].takes_part and self._told[n].takes_part}
 
     def link_up(self, neighbour: str, cost: float) -> Outputs:
-        """A link is there, or its cost changed. Both ends must know of a new link before anything is sent over it."""
+        """A link is there, or its cost changed. Both ends must know of a new link before anything arrives over it."""
         self._costs[neighbour] = cost
         return self._chosen() if self._best else []
 
     def link_down(self, neighbour: str) -> Outputs:
-        for known in (self._costs, self._offers, self._offered, self._children, self._told):
+        for known in (self._costs, self._offers, self._offered, self._words, self._told):
             known.pop(neighbour, None)
-        if neighbour == self.parent:
-            self.parent = self._above = None
+        self.parent = None if neighbour == self.parent else self.parent
         outputs: Outputs = []
         if self._best:
             outputs = self._chosen()
-        elif neighbour in self._waiting or neighbour == self._withdrew:
-            self._waiting.discard(neighbour)
+        elif neighbour in self._relying or neighbour == self._withdrew:
+            self._relying.discard(neighbour)
             self._withdrew = None if neighbour == self._withdrew else self._withdrew
             outputs = self._released()
         return outputs + self._retold()
@@ -161,28 +169,22 @@ class RoutingNode:
             return []  # the link is gone, and with it all that was said on it
         match message:
             case Offer():
-                return self._heard_offer(sender, message)
+                return self._received_offer(sender, message)
             case Withdrawn():
                 self._offers.pop(sender, None)
                 return self._withdraw(sender) if self._best and sender == self.parent else [(sender, Released())]
             case Released():
-                if sender not in self._waiting:
-                    return []
-                self._waiting.remove(sender)
+                self._relying.discard(sender)
                 return self._released()
-            case Beyond(upward=True):
-                self._children[sender] = message
             case Beyond():
-                if sender != self.parent:
-                    return []  # it was said before the news that this broker left
-                self._above = message
+                self._words[sender] = message
             case Left():
-                self._children.pop(sender, None)
+                self._words.pop(sender, None)
                 if sender != self.parent:
                     self._told.pop(sender, None)
         return self._retold()
 
-    def _heard_offer(self, sender: str, offer: Offer) -> Outputs:
+    def _received_offer(self, sender: str, offer: Offer) -> Outputs:
         if self.name in offer.path:
             self._offers.pop(sender, None)
         else:
@@ -196,22 +198,21 @@ class RoutingNode:
 
     def _withdraw(self, cause: str | None) -> Outputs:
         self._best, self._withdrew = None, cause
-        self._waiting = {name for name, offer in self._offered.items() if offer}
-        for name in self._waiting:
+        self._relying = {name for name, offer in self._offered.items() if offer}
+        for name in self._relying:
             del self._offered[name]
-        return [(name, Withdrawn()) for name in sorted(self._waiting)] + self._released()
+        return [(name, Withdrawn()) for name in sorted(self._relying)] + self._released()
 
     def _released(self) -> Outputs:
-        """When nobody relies on this broker: let a parent that withdrew know, and wait for it; without one, choose."""
-        if self._waiting:
+        """Once nobody relies on this broker: tell the parent that withdrew, and wait for it; without one, choose."""
+        if self._relying:
             return []
         return [(self._withdrew, Released())] if self._withdrew else self._chosen()
 
     def _chosen(self) -> Outputs:
         """Take the best offer, and make one to all who would hear something new."""
-        offers = [offer.extended(self.name, self._costs[name]) for name, offer in self._offers.items()]
-        best = min([self._own, *offers], key=lambda offer: offer.order)
-        if self._best and best.order > self._best.order:
+        best = min([self._own, *[offer.extended(self.name, self._costs[name]) for name, offer in self._offers.items()]])
+        if self._best and best > self._best:
             return self._withdraw(None)
         self._best = best
         outputs: Outputs = []
@@ -220,65 +221,59 @@ class RoutingNode:
             if neighbour not in self._offered or self._offered[neighbour] != usable:
                 self._offered[neighbour] = usable
                 outputs.append((neighbour, best))
-        return outputs + self._moved(best.path[-2] if len(best.path) > 1 else None)
-
-    def _moved(self, parent: str | None) -> Outputs:
-        if parent == self.parent:
-            return []
-        old, self.parent, self._above = self.parent, parent, None
-        if old is None:
-            return self._retold()
-        self._told.pop(old, None)
-        return [(old, Left()), *self._retold()]
+        if best.parent == self.parent:
+            return outputs
+        if self.parent:
+            self._told.pop(self.parent)
+            outputs.append((self.parent, Left()))
+        self.parent = best.parent
+        return outputs + self._retold()
 
     def _heard(self) -> dict[str, Beyond]:
-        """The last word of each neighbour in the broadcast tree."""
-        return self._children | ({self.parent: self._above or _NOTHING} if self.parent else {})
+        """The last word of each neighbour in the broadcast tree. A parent's is left over where this broker has left."""
+        heard = {self.parent: _UNHEARD} if self.parent else {}
+        return heard | {name: word for name, word in self._words.items() if word.upward or name == self.parent}
 
     def _retold(self) -> Outputs:
         """Tell each neighbour in the broadcast tree what is beyond this broker, if that changed."""
         heard = self._heard()
         publishing = self._publishes + sum(word.publishes for word in heard.values())
         outputs: Outputs = []
-        for name, profile in self._beyond_here(heard):
+        for name, profile in self._beyond_here({name: word.profile for name, word in heard.items()}):
             word = Beyond(profile, publishing > heard[name].publishes, name == self.parent)
             if self._told.get(name) != word:
                 self._told[name] = word
                 outputs.append((name, word))
         return outputs
 
-    def _beyond_here(self, heard: Mapping[str, Beyond]) -> Iterator[tuple[str, Profile]]:
+    def _beyond_here(self, heard: Mapping[str, Profile]) -> Iterator[tuple[str, Profile]]:
         children = [name for name in sorted(heard) if name != self.parent]
-        profiles = [heard[name].profile for name in children]
+        profiles = [heard[name] for name in children]
         sums = _sums(self._interest, profiles)
+        above = NOBODY
         if self.parent:
+            above = heard[self.parent]
             yield self.parent, sums[-1]
-        above = heard[self.parent].profile if self.parent else NOBODY
         yield from zip(children, _downward(sums, profiles, above), strict=True)
 
 
-# ---- uniting profiles -------------------------------------------------------------------------------------------------
-#
 # Uniting merges predicates where it can, and what comes out may depend on what is united first. Nodes and `routes_of` use the
-# same few functions, children in the order of their names, so both come to the same words.
+# same three functions, children in the order of their names, so both come to the same words.
 
 
 def _both(a: Profile, b: Profile) -> Profile:
-    return united((a, b)) if a and b else a or b
+    return united((a, b)) if a and b and a != b else a or b
 
 
 def _sums(local: Profile, children: Iterable[Profile]) -> list[Profile]:
-    """The local profile, with the first child's, with the first two ... The last is what the parent is told."""
+    """The local profile, that with the first child's, that with the second's ... The last is what the parent is told."""
     return list(accumulate(children, _both, initial=local))
 
 
 def _downward(sums: Sequence[Profile], children: Sequence[Profile], above: Profile) -> list[Profile]:
-    """What each child is told: all but its own. What is above, mostly the largest, is united once for each child."""
+    """What each child is told: all but its own. What is above, mostly the most, is united but once for each child."""
     later = list(accumulate(reversed(children[1:]), lambda after, child: _both(child, after), initial=NOBODY))
     return [_both(_both(before, after), above) for before, after in zip(sums[:-1], reversed(later), strict=False)]
-
-
-# ---- the result -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,9 +281,8 @@ class Routes:
     """The routing of one topic."""
 
     tree: Mapping[str, Mapping[str, Profile]]
-    """The brokers of the routing tree, each with its neighbours there and what is wanted beyond them.
-
-    One that takes part alone in its part of the overlay has no neighbours."""
+    """The brokers of the routing tree, each with its neighbours there and what is wanted beyond them. A broker that takes part
+    alone in its part of the overlay has none."""
     spanning: Mapping[str, str | None]
     """Every broker's parent in the broadcast tree; that of a root is None."""
     parts: tuple[frozenset[str], ...]
@@ -298,98 +292,75 @@ class Routes:
 def routes_of(
     overlay: Overlay, topic: str, interests: Mapping[str, Profile], publishers: Collection[str] | None = None
 ) -> Routes:
-    """What the brokers of an overlay agree on, computed directly; without publishers named, there are some at every broker.
+    """What the brokers of an overlay agree on, computed directly. None means that there are publishers at every broker.
 
-    Each part is searched from its root outwards (Dijkstra, by the order of offers). Then profiles are summed up towards the
-    root, and down again: O(L log L) steps for L links and O(1) unions of profiles for each link of the tree.
-    Raises `UnknownBroker` if an interest or a publisher is at a broker that is not there.
+    Profiles are summed up towards the roots and down again: besides the search for ways (Dijkstra, by the order of offers),
+    that is a few unions of profiles for each link of the tree. What is said of brokers that are not there does not count.
     """
-    usable = overlay.for_topic(topic)
-    _check(usable, interests, publishers)
-    paths = _paths(usable, topic)
-    spanning = {broker: path[-2] if len(path) > 1 else None for broker, path in paths.items()}
-    publishing = frozenset(usable.brokers if publishers is None else publishers)
-    tree: dict[str, dict[str, Profile]] = {b: {} for b in usable.brokers if b in publishing or interests.get(b)}
-    for child, parent, up, down in _words(spanning, interests, publishing):
-        if up.takes_part and down.takes_part:
-            tree.setdefault(child, {})[parent] = down.profile
-            tree.setdefault(parent, {})[child] = up.profile
-    return _routes(tree, spanning, {broker: path[0] for broker, path in paths.items()})
-
-
-def _check(overlay: Overlay, interests: Iterable[str], publishers: Iterable[str] | None) -> None:
-    known = set(overlay.brokers)
-    for named, what in ((interests, "an interest"), (publishers or (), "a publisher")):
-        for broker in sorted(set(named) - known):
-            raise UnknownBroker(broker, what)
-
-
-def _paths(overlay: Overlay, topic: str) -> dict[str, tuple[str, ...]]:
-    """Each broker's path from its root, in the order in which they are settled: parents before children."""
-    found: dict[str, tuple[str, ...]] = {}
-    for root in sorted(overlay.brokers, key=lambda broker: rank(topic, broker)):
-        heap: list[tuple[float, int, tuple[str, ...]]] = [] if root in found else [(0, 1, (root,))]
-        while heap:
-            cost, hops, path = heappop(heap)
-            if path[-1] in found:
-                continue
-            found[path[-1]] = path
-            for neighbour, link in overlay.neighbours(path[-1]).items():
-                if neighbour not in found:
-                    heappush(heap, (cost + link.cost, hops + 1, (*path, neighbour)))
-    return found
-
-
-def _words(
-    spanning: Mapping[str, str | None], interests: Mapping[str, Profile], publishing: Collection[str]
-) -> Iterator[tuple[str, str, Beyond, Beyond]]:
-    """For each child and parent, parents first: what the child tells, and what the parent does."""
-    children: dict[str, list[str]] = {broker: [] for broker in spanning}
-    for broker in sorted(spanning):
-        if (parent := spanning[broker]) is not None:
+    offers = _best_offers(overlay.for_topic(topic), topic)
+    publishing = frozenset(offers if publishers is None else publishers)
+    children: dict[str, list[str]] = {broker: [] for broker in offers}
+    for broker in sorted(offers):
+        if parent := offers[broker].parent:
             children[parent].append(broker)
     sums: dict[str, list[Profile]] = {}
-    below: dict[str, int] = {}  # how many publish at or below a broker
-    for broker in reversed(spanning):
+    below: dict[str, int] = {}  # how many brokers publish there or further down
+    for broker in reversed(offers):
         sums[broker] = _sums(interests.get(broker, NOBODY), [sums[child][-1] for child in children[broker]])
         below[broker] = (broker in publishing) + sum(below[child] for child in children[broker])
-    above: dict[str, tuple[Profile, int]] = {}
-    for broker in spanning:
-        profile, publishers = above.get(broker, (NOBODY, 0))
+    tree: dict[str, dict[str, Profile]] = {b: {} for b in offers if b in publishing or interests.get(b)}
+    above: dict[str, Profile] = {}
+    for broker, offer in offers.items():
         ups = [sums[child][-1] for child in children[broker]]
-        for child, up, down in zip(children[broker], ups, _downward(sums[broker], ups, profile), strict=True):
-            above[child] = down, publishers + below[broker] - below[child]
-            yield child, broker, Beyond(up, below[child] > 0, True), Beyond(down, above[child][1] > 0, False)
+        downs = _downward(sums[broker], ups, above.pop(broker, NOBODY))
+        for child, up, down in zip(children[broker], ups, downs, strict=True):
+            above[child] = down
+            if (up or below[child]) and (down or below[offer.path[0]] > below[child]):
+                tree.setdefault(broker, {})[child] = up
+                tree.setdefault(child, {})[broker] = down
+    return _routes(tree, {b: o.parent for b, o in offers.items()}, {b: o.path[0] for b, o in offers.items()})
+
+
+def _best_offers(overlay: Overlay, topic: str) -> dict[str, Offer]:
+    """The offer that each broker takes in the end, parents before children."""
+    best: dict[str, Offer] = {}
+    for own in sorted(Offer.by_root(topic, broker) for broker in overlay.brokers):
+        heap = [] if own.path[0] in best else [own]
+        while heap:
+            offer = heappop(heap)
+            if (broker := offer.path[-1]) in best:
+                continue
+            best[broker] = offer
+            for neighbour, link in overlay.neighbours(broker).items():
+                if neighbour not in best:
+                    heappush(heap, offer.extended(neighbour, link.cost))
+    return best
 
 
 def _routes(tree: Mapping[str, Mapping[str, Profile]], spanning: Mapping[str, str | None], roots: Mapping[str, str]) -> Routes:
-    """The same result in the same order, however it was found."""
+    """The result, in the same order however it was found."""
     parts: dict[str, list[str]] = {}
     for broker in sorted(roots):
         parts.setdefault(roots[broker], []).append(broker)
     return Routes(
         {broker: dict(sorted(tree[broker].items())) for broker in sorted(tree)},
         {broker: spanning[broker] for broker in sorted(spanning)},
-        tuple(map(frozenset, sorted(parts.values(), key=lambda part: (-len(part), part[0])))),
+        tuple(map(frozenset, sorted(parts.values(), key=lambda part: (-len(part), part)))),
     )
 
 
-# ---- the protocol at work ---------------------------------------------------------------------------------------------
-
-
 class TopicRouting:
-    """The nodes of one topic on a network in memory. Each change runs until all is quiet, and says how many messages it took.
+    """The nodes of one topic, on a network in memory. Each change runs until all is quiet, and says how many messages it took.
 
-    ``messages`` counts all of them, ``last_messages`` those of the last change.
+    ``messages`` counts all of them, ``last_messages`` those of the last change; the network knows of what kind they were.
     """
 
-    def __init__(self, topic: str, *, everybody_publishes: bool, schedule: Schedule[Message] | None, limit: int) -> None:
+    def __init__(self, topic: str, everybody_publishes: bool = True, schedule: Schedule[Message] | None = None) -> None:
         self.topic = topic
         self.overlay = Overlay(())
+        self.network: Network[Message] = Network(schedule)
         self.last_messages = 0
         self._everybody_publishes = everybody_publishes
-        self._limit = limit
-        self._network: Network[Message] = Network(schedule)
         self._nodes: dict[str, RoutingNode] = {}
 
     @classmethod
@@ -399,106 +370,86 @@ class TopicRouting:
         topic: str,
         interests: Mapping[str, Profile],
         publishers: Collection[str] | None = None,
-        *,
         schedule: Schedule[Message] | None = None,
-        limit: int = 10_000_000,
     ) -> TopicRouting:
-        """Let all brokers start at once; arguments as for `routes_of`. Raises `Restless` beyond ``limit`` deliveries."""
-        _check(overlay, interests, publishers)
-        routing = cls(topic, everybody_publishes=publishers is None, schedule=schedule, limit=limit)
-        for broker in overlay.brokers:
-            node = routing._add(broker)
+        """Let all brokers of an overlay begin at the same time; the arguments are those of `routes_of`."""
+        routing = cls(topic, publishers is None, schedule)
+        routing.change_overlay(Overlay(overlay.brokers))
+        for broker, node in routing._nodes.items():
             node.interest(interests.get(broker, NOBODY))
             node.publishes(publishers is None or broker in publishers)
-        routing._change_overlay(overlay)
+        routing.change_overlay(overlay)
         return routing
 
     @property
     def messages(self) -> int:
-        return self._network.messages
-
-    @property
-    def by_kind(self) -> Mapping[str, int]:
-        """The messages by what they say."""
-        return self._network.by_kind
+        return self.network.messages
 
     def routes(self) -> Routes:
-        nodes = self._nodes
-        return _routes(
-            {name: links for name, node in nodes.items() if (links := node.tree_neighbours) or node.takes_part},
-            {name: node.parent for name, node in nodes.items()},
-            {name: node.root for name, node in nodes.items()},
-        )
+        nodes = self._nodes.items()
+        tree = {name: node.tree_neighbours for name, node in nodes if node.takes_part or node.tree_neighbours}
+        return _routes(tree, {name: node.parent for name, node in nodes}, {name: node.root for name, node in nodes})
 
     def set_interest(self, broker: str, profile: Profile) -> int:
-        return self._settle([(broker, self._node(broker).interest(profile))])
+        return self._settled([(broker, self._node(broker).interest(profile))])
 
     def set_publishes(self, broker: str, flag: bool) -> int:
-        return self._settle([(broker, self._node(broker).publishes(flag))])
+        return self._settled([(broker, self._node(broker).publishes(flag))])
 
     def add_broker(self, broker: str) -> int:
-        """A broker without subscribers. Where everybody publishes, it does too."""
-        if broker not in self._nodes:
-            self._add(broker).publishes(self._everybody_publishes)
-        return self._change_overlay(Overlay((*self.overlay.brokers, broker), self.overlay.links))
+        """A broker without subscribers. It has publishers where everybody has."""
+        return self.change_overlay(Overlay((*self.overlay.brokers, broker), self.overlay.links))
 
     def remove_broker(self, broker: str) -> int:
-        """The broker is gone, and so are its links."""
-        self._node(broker)
-        links = [link for link in self.overlay.links if broker not in (link.a, link.b)]
-        return self._change_overlay(Overlay(tuple(b for b in self.overlay.brokers if b != broker), tuple(links)))
+        """The broker is gone, and its links with it."""
+        links = tuple(link for link in self.overlay.links if broker not in (link.a, link.b))
+        return self.change_overlay(Overlay(tuple(set(self.overlay.brokers) - {broker}), links))
 
     def add_link(self, link: Link) -> int:
-        """A new link, or another cost or other topics for one of that name."""
-        for end in (link.a, link.b):
-            self._node(end)
+        """Add a link, or replace the one of that name."""
         others = [other for other in self.overlay.links if other.name != link.name]
-        return self._change_overlay(Overlay(self.overlay.brokers, (*others, link)))
+        return self.change_overlay(Overlay(self.overlay.brokers, (*others, link)))
 
     def remove_link(self, name: str) -> int:
-        left = tuple(link for link in self.overlay.links if link.name != name)
-        if len(left) == len(self.overlay.links):
-            raise BadOverlay(f"there is no link {name!r} to remove")
-        return self._change_overlay(Overlay(self.overlay.brokers, left))
+        links = tuple(link for link in self.overlay.links if link.name != name)
+        return self.change_overlay(Overlay(self.overlay.brokers, links))
+
+    def change_overlay(self, overlay: Overlay) -> int:
+        """Tell brokers of the links they have now and had not before, or the other way round."""
+        before, after = (_costs(either.for_topic(self.topic)) for either in (self.overlay, overlay))
+        gone = sorted(before.keys() - after.keys())
+        new = sorted(ends for ends, cost in after.items() if before.get(ends) != cost)
+        for broker in set(self._nodes) - set(overlay.brokers):
+            del self._nodes[broker]
+            self.network.remove(broker)
+        for broker in sorted(set(overlay.brokers) - set(self._nodes)):
+            node = self._nodes[broker] = RoutingNode(broker, self.topic)
+            node.publishes(self._everybody_publishes)
+            self.network.add(broker, node)
+        for a, b in gone:
+            self.network.cut(a, b)
+        for a, b in new:
+            if a < b and (a, b) not in before:
+                self.network.connect(a, b)
+        self.overlay = overlay
+        told = [(a, self._nodes[a].link_down(b)) for a, b in gone if a in self._nodes]
+        told += [(a, self._nodes[a].link_up(b, after[a, b])) for a, b in new]
+        return self._settled(told)
 
     def _node(self, broker: str) -> RoutingNode:
         if broker not in self._nodes:
             raise UnknownBroker(broker, "the change")
         return self._nodes[broker]
 
-    def _add(self, broker: str) -> RoutingNode:
-        node = self._nodes[broker] = RoutingNode(broker, self.topic)
-        self._network.add(broker, node)
-        return node
-
-    def _change_overlay(self, overlay: Overlay) -> int:
-        """Tell the ends of each link that may carry the topic now and could not before, or the other way round."""
-        before, after = _costs(self.overlay.for_topic(self.topic)), _costs(overlay.for_topic(self.topic))
-        self.overlay = overlay
-        gone = sorted(before.keys() - after.keys())
-        new = sorted(end for end, cost in after.items() if before.get(end) != cost)
-        for a, b in gone:
-            if a < b:
-                self._network.cut(a, b)
-        for a, b in new:
-            if a < b and (a, b) not in before:
-                self._network.connect(a, b)
-        for broker in sorted(self._nodes.keys() - set(overlay.brokers)):
-            del self._nodes[broker]
-            self._network.remove(broker)
-        told = [(a, self._nodes[a].link_down(b)) for a, b in gone if a in self._nodes]
-        told += [(a, self._nodes[a].link_up(b, after[a, b])) for a, b in new]
-        return self._settle(told)
-
-    def _settle(self, told: Iterable[tuple[str, Outputs]]) -> int:
-        before = self._network.messages
+    def _settled(self, told: Iterable[tuple[str, Outputs]]) -> int:
+        before = self.messages
         for broker, outputs in told:
-            self._network.inject(broker, outputs)
-        self._network.run(self._limit)
-        self.last_messages = self._network.messages - before
+            self.network.inject(broker, outputs)
+        self.network.run(_MOST_DELIVERIES)
+        self.last_messages = self.messages - before
         return self.last_messages
 
 
 def _costs(overlay: Overlay) -> dict[tuple[str, str], float]:
-    """Every pair of neighbours in both directions, with the cost of the link that is used."""
+    """The cost of the link between each two neighbours, in both directions."""
     return {(a, b): link.cost for a in overlay.brokers for b, link in overlay.neighbours(a).items()}

@@ -8,6 +8,7 @@ from streaming.broker.gathering import gather, make_room, measure, seen_before
 from streaming.broker.state import Slot
 from streaming.broker.values import Arrived, Outcome, PassedOn, Unsent, Why
 from streaming.gather.open_event import EventKey
+from tidings import event as events
 from tidings.errors import Unreadable
 from tidings.topic import Topic
 from topology.plan import Place, Role
@@ -29,7 +30,8 @@ def arrived(desk: Desk, happened: Arrived) -> None:
         detail = f"published {ahead_ms} ms after it was appended; at most {desk.rules.ahead_ms} are allowed"
         desk.put_aside(origin, broker, Unreadable.PUBLISHED_AHEAD, detail)
     elif place.role is Role.PASSES and place.toward is not None:
-        pass_on(desk, happened, place.toward)
+        if not (desk.topic(message.topic).early and _known_here(desk, happened)):
+            pass_on(desk, happened, place.toward)
     else:
         _take(desk, happened, place)
 
@@ -46,6 +48,20 @@ def _take(desk: Desk, happened: Arrived, place: Place) -> None:
     desk.state.size += slot.size - before
     desk.state.drop_if_empty(at)
     make_room(desk, happened.origin.append_ms)
+
+
+def _known_here(desk: Desk, happened: Arrived) -> bool:
+    """Drop a publication that would change nothing of what the gatherer has told this broker: it would not there either."""
+    message = happened.message
+    slot = desk.state.slots.get((happened.broker, message.topic, message.key))
+    topic, bounds = desk.topic(message.topic), desk.rules.bounds
+    for event in slot.open if slot else ():
+        if event.closes_ms(topic) > happened.origin.append_ms and event.span.fits(happened.published_ms, topic.timing.window_ms):
+            report = events.report(message, happened.published_ms, topic, bounds)
+            if events.added(event.knowledge, events.join(event.knowledge, report, bounds)).is_redundant:
+                desk.decide(happened.origin, happened.broker, Outcome.REDUNDANT, Why.KNOWN, event.id)
+                return True
+    return False
 
 
 def pass_on(desk: Desk, happened: Arrived, to: str) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tidings.predicate import And, Compare, Contains, Exists, In, Missing, Not, Op, Or, Predicate, Prefix, Verdict, parse, render
 from tidings.subscription import Subscription
 from tidings.values import Value
-from topology.covering import Entry, covers, merged
+from topology.covering import covers, merged
 from topology.profile import EVERYTHING, MOST_ENTRIES, NOBODY, Profile, profile_of, united
 
 OPTIMISTIC, PATIENT = Missing.OPTIMISTIC, Missing.PATIENT
@@ -240,11 +240,21 @@ def test_a_canonical_profile_united_with_itself_is_itself(crowd: list[Subscripti
 def test_a_profile_that_covers_another_needs_nothing_more(here: list[Subscription], there: list[Subscription]) -> None:
     mine, theirs = profile_of(here), profile_of(there)
     both = united([mine, theirs])
-    assert both.covers(mine)
     if mine.covers(theirs):
         assert both.fields == mine.fields
         assert matched(both) == matched(mine)
 
 
-def test_a_profile_has_an_entry_for_each_wish_that_stands_alone() -> None:
-    assert profile_of([subscription("a = 1", OPTIMISTIC)]).entries == (Entry(parse("a = 1"), OPTIMISTIC),)
+plain_tests = leaves.filter(lambda test: not isinstance(test, Contains))
+plain_crowds = st.lists(
+    st.builds(subscription, plain_tests | st.builds(And, st.lists(plain_tests, min_size=2, max_size=3).map(tuple))), max_size=5
+)
+
+
+@given(plain_crowds, plain_crowds)
+@law
+def test_what_is_united_covers_its_parts(here: list[Subscription], there: list[Subscription]) -> None:
+    mine, theirs = profile_of(here), profile_of(there)
+    both = united([mine, theirs])
+    assert both.covers(mine)
+    assert both.covers(theirs)

@@ -1,10 +1,10 @@
-"""`tidings books`: received = told + merged + redundant + late + dead-lettered + held."""
+"""`tidings books`: received = told + merged + redundant + late + dead-lettered + forwarded + held."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,16 +15,21 @@ from tidings.errors import KafkaUnreachable
 
 if TYPE_CHECKING:
     from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
 
     from streaming.broker.books import Books
 
 _WATCH_S = 1.0
+_MOST_TABLES = 3
+_KIND_WORDS = {"handovers": "hand-overs"}
 _MEANING = {
     "told": "brought news that left in a notification",
     "merged": "brought something that left with another",
     "redundant": "said nothing new",
     "late": "came after its event's window",
     "dead_lettered": "could not be read or taken",
+    "forwarded": "passed on to other brokers",
     "held": "brought news that is not due yet",
 }
 
@@ -92,16 +97,21 @@ def _print(current: Mapping[str, Books], as_json: bool) -> None:
 
 
 def render(current: Mapping[str, Books]) -> Group:
-    """A table for each broker."""
+    """A table for each broker, or a row for each when there are many; and a table of the links."""
     from rich.console import Group
     from rich.text import Text
 
-    if not any(each.received for each in current.values()):
+    from producers.books import links
+
+    busy = {broker: each for broker, each in current.items() if each.received or each.notifications or each.heard}
+    if not busy:
         return Group(Text("Nothing has been received yet."))
-    return Group(*(_table(broker, each) for broker, each in current.items() if each.received))
+    tables = [_table(*each) for each in busy.items()] if len(busy) <= _MOST_TABLES else [_rows(busy)]
+    crossed = links(current)
+    return Group(*tables, *([_links(crossed)] if crossed else []))
 
 
-def _table(broker: str, each: Books) -> Any:
+def _table(broker: str, each: Books) -> Table:
     from rich.table import Table
     from rich.text import Text
 
@@ -114,27 +124,80 @@ def _table(broker: str, each: Books) -> Any:
     table.add_column("share", "", justify="right")
     table.add_column("because", f"{suppressed_share(each):.1%} suppressed: merged or redundant")
     for outcome, meaning in _MEANING.items():
-        reasons = ", ".join(f"{reason} {number:,}" for reason, number in said["reasons"].get(outcome, {}).items())
+        reasons = _listed(said["reasons"].get(outcome, {}))
         share = f"{said[outcome] / each.received:.1%}" if each.received else ""
         table.add_row(
             outcome.replace("_", "-"), f"{said[outcome]:,}", share, Text(reasons or meaning, style="" if reasons else "dim")
         )
-    table.caption = _caption(each, said)
+    table.caption = _caption(each, each.balanced)
     table.caption_justify = "left"
     return table
 
 
-def _caption(each: Books, said: Mapping[str, Any]) -> Any:
+def _rows(busy: Mapping[str, Books]) -> Table:
     from rich.text import Text
 
-    line = Text(show.count(said["notifications"], "notification"))
-    if said["notification_reasons"]:
-        line.append(f" ({', '.join(f'{reason} {number:,}' for reason, number in said['notification_reasons'].items())})")
+    from producers.books import suppressed_share
+    from streaming.broker.books import total
+
+    whole = total(busy.values())
+    columns = ("received", "told", "forwarded", "merged", "redundant", "late", "dead_lettered", "held")
+    table = _slim(show.count(len(busy), "broker"), show_footer=True)
+    table.add_column("broker", "all", overflow="fold")
+    for column in columns:
+        table.add_column(column.replace("_", "-"), f"{whole.to_dict()[column]:,}", justify="right", overflow="fold")
+    table.add_column("suppressed", f"{suppressed_share(whole):.1%}", justify="right", overflow="fold")
+    table.add_column("balanced", overflow="fold")
+    for broker, each in busy.items():
+        said = each.to_dict()
+        balanced = Text("yes", style="green") if each.balanced else Text("NO", style="bold red")
+        numbers = (f"{said[column]:,}" for column in columns)
+        table.add_row(show.printable(broker), *numbers, f"{suppressed_share(each):.1%}", balanced)
+    # One broker's surplus could make up for another's loss: the sum alone proves nothing.
+    table.caption = _caption(whole, all(each.balanced for each in busy.values()))
+    table.caption_justify = "left"
+    return table
+
+
+def _links(crossed: Sequence[Mapping[str, Any]]) -> Table:
+    """What crossed each link, as its far end has it; what is still on its way, or lost, has a column only if there is any."""
+    missing = any(link["sent"] != link["messages"] for link in crossed)
+    table = _slim("Links")
+    for column in ("from", "to", "messages", "bytes", "of which", "spared", "because", *["in flight or lost"] * missing):
+        text = column in ("from", "to", "of which", "because")
+        table.add_column(column, justify="left" if text else "right", overflow="fold")
+    for link in crossed:
+        ends = (show.printable(link["from"]), show.printable(link["to"]))
+        kinds = {_KIND_WORDS.get(kind, kind): number for kind, number in link["kinds"].items() if number}
+        counts = (f"{link['messages']:,}", f"{link['bytes']:,}", _listed(kinds), f"{link['unsent']:,}", _listed(link["reasons"]))
+        gap = link["sent"] - link["messages"]
+        table.add_row(*ends, *counts, *[f"{gap:,}" if gap else ""] * missing)
+    return table
+
+
+def _slim(title: str, *, show_footer: bool = False) -> Table:
+    """A table with many columns: without lines between them."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, show_footer=show_footer)
+    table.padding, table.pad_edge = (0, 1, 0, 0), False
+    return table
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{reason} {number:,}" for reason, number in counts.items())
+
+
+def _caption(each: Books, balanced: bool) -> Text:
+    from rich.text import Text
+
+    line = Text(show.count(sum(each.notifications.values()), "notification"))
+    if reasons := each.to_dict()["notification_reasons"]:
+        line.append(f" ({_listed(reasons)})")
     if each.conflicts:
         line.append(f"; {show.count(each.conflicts, 'conflict')}")
     if each.evicted:
         line.append(f"; {show.count(each.evicted, 'event')} closed early to make room", style="yellow")
-    line.append(
-        "; the books balance" if each.balanced else "; THE BOOKS DO NOT BALANCE", style="green" if each.balanced else "bold red"
-    )
+    line.append("; the books balance" if balanced else "; THE BOOKS DO NOT BALANCE", style="green" if balanced else "bold red")
     return line

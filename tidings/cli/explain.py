@@ -60,7 +60,14 @@ def explain(
             f"nothing is known about {show.printable(topic)} {show.printable(key)!r}: no message in the log is about it"
         )
     if as_json:
-        show.as_json({"topic": topic, "key": key, "services": sorted(str(name) for name in replayed.services if name), "story": [_datum(entry) for entry in entries]})
+        show.as_json(
+            {
+                "topic": topic,
+                "key": key,
+                "services": sorted(str(name) for name in replayed.services if name),
+                "story": [_datum(entry) for entry in entries],
+            }
+        )
     else:
         _print(topic, key, entries)
 

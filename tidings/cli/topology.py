@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -22,18 +22,17 @@ if TYPE_CHECKING:
     from tidings.control import Link, Snapshot
     from tidings.topic import Timing
     from topology.plan import Part, Plan
-    from topology.profile import Profile
 
 app = typer.Typer(help="Look at the overlay, or make one up. Example: tidings topology show", no_args_is_help=True)
 
 _MANNER = ("gatherer", "gatherers", "filter", "placement", "rendezvous")
 _TOPIC_COLUMNS = ("topic", "gatherer", "brokers", "links", "longest way", "placement", "filter")
 _NAMED = "named"
-_BROKERS, _CHAIN_BROKERS = 7, 16
-_GUIDE, _LABEL, _ARROW_AT = 4, 60, 44  # columns: of each level of a tree, for a label at least, before a label's arrow
+_GUIDE, _FACTS, _LABEL = 4, 32, 40  # columns of a drawn tree: for each level, about a broker, the least for a label
 _MOST_DRAWN, _SEEDS = 499, 8  # networkx lays out more brokers only with scipy
 _LOOK = {"svg.hashsalt": "tidings", "text.parse_math": False, "legend.frameon": False, "axes.titlelocation": "left"}
 _BLUE, _ORANGE, _GREEN, _GREY, _DARK = "#0072B2", "#E69F00", "#009E73", "#B8B8B8", "#333333"
+_BELOW = {"xytext": (0, -15), "textcoords": "offset points", "va": "top", "bbox": {"color": "white", "alpha": 0.75, "pad": 0.2}}
 
 
 @app.command("show")
@@ -58,10 +57,7 @@ def show_overlay(
     from topology.plan import Plan
 
     timing = timing_of(load(None, os.environ))
-    if file is not None:
-        plan = Plan(_read(file, timing))
-    else:
-        plan = Plan(read_control(reach.connect(bootstrap_servers, dir, properties), timing))
+    plan = Plan(_read(file, timing) if file else read_control(reach.connect(bootstrap_servers, dir, properties), timing))
     routing = None if topic is None else _Routing(plan, topic)
     if svg is not None:
         _write_picture(svg, plan, routing)
@@ -91,9 +87,7 @@ def _read(file: Path, timing: Timing) -> Snapshot:
 @app.command("generate", no_args_is_help=True)
 def generate(
     kind: Annotated[str, typer.Argument(help="random, waxman, scale-free, tree, chain; or named, with --network.")],
-    brokers: Annotated[
-        int | None, typer.Option(help="How many.", show_default=f"{_BROKERS}; {_CHAIN_BROKERS} of a chain")
-    ] = None,
+    brokers: Annotated[int | None, typer.Option(help="How many.", show_default="7, or 16 in a chain")] = None,
     seed: Annotated[int, typer.Option(help="Another seed is another overlay.")] = 1,
     network: Annotated[str | None, typer.Option(help="A real network, by its name in topohub.", show_default=False)] = None,
 ) -> None:
@@ -111,7 +105,7 @@ def generate(
     if network is not None and brokers is not None:
         raise BadOverlay("a real network has the brokers that it has: leave --brokers out")
     if brokers is None:
-        brokers = _CHAIN_BROKERS if kind == "chain" else _BROKERS
+        brokers = 16 if kind == "chain" else 7  # a chain has a core broker for every three at the edge
     for record in to_records(generators.named(network) if network else generators.generate(kind, brokers, seed)):
         show.as_json(record)
 
@@ -127,6 +121,13 @@ class _Tree(NamedTuple):
     height: int
     longest_way: int
 
+    def wanted(self, here: str, beyond: str) -> str:
+        """What is wanted beyond a neighbour."""
+        from tidings.predicate import render
+
+        said = [render(entry.where) for entry in self.part.tree[here][beyond].entries]
+        return "nobody" if not said else "everything" if "" in said else " or ".join(said)
+
 
 class _Routing:
     """The routing of one topic, with a tree for each part; one without subscriptions has an empty tree."""
@@ -140,6 +141,10 @@ class _Routing:
         self.advertised = plan.snapshot.advertised.get(topic, frozenset())
         self.meets = self.manner.filtering is Filtering.RENDEZVOUS
         self.trees = [self._tree(part) for part in route.parts]
+        self.links: dict[Link, _Tree] = {}
+        for tree in self.trees:
+            used = [x for x in plan.overlay.links if tree.parents.get(x.a) == x.b or tree.parents.get(x.b) == x.a]
+            self.links |= dict.fromkeys(used, tree)
 
     def _tree(self, part: Part) -> _Tree:
         from topology.centre import elected
@@ -154,14 +159,6 @@ class _Routing:
         parents, height = _walked(nodes, root)
         # The one that is reached last is an end of a longest way.
         return _Tree(part, parents, height, _walked(nodes, list(parents)[-1])[1])
-
-    @cached_property
-    def links(self) -> dict[frozenset[str], Part]:
-        """The links of the trees, by their two ends."""
-        return {frozenset((a, b)): tree.part for tree in self.trees for a, b in tree.parents.items() if b is not None}
-
-    def uses(self, link: Link) -> bool:
-        return frozenset((link.a, link.b)) in self.links
 
     def to_dict(self) -> dict[str, Any]:
         first = next((tree.part for tree in self.trees if tree.parents), None)
@@ -192,15 +189,8 @@ def _walked(nodes: Mapping[str, Iterable[str]], start: str) -> tuple[dict[str, s
 
 def _routings(plan: Plan) -> list[_Routing]:
     """Those of the topics that have subscriptions."""
-    known = set(plan.overlay.brokers)
-    return [_Routing(plan, topic) for topic in sorted({topic for at, topic in plan.snapshot.by_topic if at in known})]
-
-
-def _wanted(profile: Profile) -> str:
-    from tidings.predicate import render
-
-    said = [render(entry.where) for entry in profile.entries]
-    return "nobody" if not said else "everything" if "" in said else " or ".join(said)
+    topics = {topic for broker, topic in plan.snapshot.by_topic if broker in plan.overlay.brokers}
+    return [_Routing(plan, topic) for topic in sorted(topics)]
 
 
 def _to_dict(plan: Plan, routing: _Routing | None) -> dict[str, Any]:
@@ -213,9 +203,8 @@ def _to_dict(plan: Plan, routing: _Routing | None) -> dict[str, Any]:
     }
     if routing is not None:
         said |= {"topic": routing.topic, "tree": []} | {name: routing.to_dict()[name] for name in _MANNER}
-        for link in filter(routing.uses, plan.overlay.links):
-            tree = routing.links[frozenset((link.a, link.b))].tree
-            beyond = {"a": _wanted(tree[link.b][link.a]), "b": _wanted(tree[link.a][link.b])}
+        for link, tree in routing.links.items():
+            beyond = {"a": tree.wanted(link.b, link.a), "b": tree.wanted(link.a, link.b)}
             said["tree"].append({"name": link.name, "a": link.a, "b": link.b, "beyond": beyond})
     return said
 
@@ -228,11 +217,10 @@ def _print_overlay(plan: Plan) -> None:
     rows: list[tuple[str, ...]] = []
     for broker in overlay.brokers:
         near = ", ".join(f"{name}{_terms(link)}" for name, link in overlay.neighbours(broker).items())
-        told = ", ".join(f"{each.topic} {n:,}" for each in routings if (n := each.subscriptions.get(broker)))
-        rows.append((broker, near, told))
+        rows.append((broker, near, ", ".join(f"{x.topic} {n:,}" for x in routings if (n := x.subscriptions.get(broker)))))
     title = f"{show.count(len(overlay.brokers), 'broker')}, {show.count(len(overlay.links), 'link')}"
     show.console().print(_table(title, ("broker", "neighbours", "subscriptions"), rows))
-    rows = []
+    rows.clear()
     for each in routings:
         gatherers = ", ".join(tree.part.gatherer or "nobody" for tree in each.trees if tree.parents)
         said = each.to_dict() | {"topic": each.topic, "gatherer": gatherers}
@@ -265,9 +253,9 @@ def _terms(link: Link) -> str:
 def _print_problems(plan: Plan) -> None:
     from rich.text import Text
 
-    known, subscriptions = set(plan.overlay.brokers), plan.snapshot.subscriptions.values()
-    strays = [f"the subscription {x.name!r} names the broker {x.broker!r}" for x in subscriptions if x.broker not in known]
-    for problem in [each.text for each in plan.problems] + [f"{stray}, which is not there" for stray in strays]:
+    subscriptions = plan.snapshot.subscriptions.values()
+    strays = [f"the subscription {x.name!r} is at {x.broker!r}" for x in subscriptions if x.broker not in plan.overlay.brokers]
+    for problem in [each.text for each in plan.problems] + [f"{stray}, a broker that is not there" for stray in strays]:
         show.console().print(Text(f"Problem: {show.printable(problem)}", style="yellow"), soft_wrap=False)
 
 
@@ -278,69 +266,58 @@ def _print_routing(plan: Plan, routing: _Routing) -> None:
     terms = [show.count(said["subscriptions"], "subscription"), f"placement {said['placement']}", f"filter {said['filter']}"]
     terms += [f"rendezvous {said['rendezvous']}"] * bool(said["rendezvous"])
     console.print(Text.assemble((show.printable(routing.topic), "bold"), f"  {', '.join(terms)}"))
-    for number, tree in enumerate(routing.trees, 1):
+    wanted = [tree for tree in routing.trees if tree.parents]
+    for number, tree in enumerate(wanted, 1):
         if len(routing.trees) > 1:
             cut = f"Cut: part {number} of {len(routing.trees)}, {show.count(len(tree.part.brokers), 'broker')}"
             console.print(Text(cut, style="bold yellow"))
-        if tree.parents:
-            drawn, width = _drawn(routing, tree, console.width)
-            console.print(drawn, soft_wrap=False, width=width)
-        else:
-            console.print(Text(f"Nobody subscribes: messages stay at {_joined(sorted(tree.part.brokers))}"), soft_wrap=False)
-    wanted = [tree for tree in routing.trees if tree.parents]
+        drawn, width = _drawn(routing, tree, console.width)
+        console.print(drawn, soft_wrap=False, width=width)
+    arrows = ["↓ what is wanted there and beyond"] + ["↑ what is wanted the other way"] * (not routing.manner.gathers)
     outside = [broker for tree in wanted for broker in sorted(tree.part.brokers - tree.parents.keys())]
-    unused = [f"{link.name}{_terms(link)}" for link in plan.overlay.links if wanted and not routing.uses(link)]
-    arrows = ["what is wanted there and beyond" + ("" if routing.manner.gathers else "; ↑ on the side of the one above")]
-    for what, names in (("↓", arrows if routing.links else []), ("Not in the tree:", outside), ("Links not used:", unused)):
-        if names:
-            console.print(Text(show.printable(f"{what} {', '.join(names)}"), style="dim"), soft_wrap=False)
+    unused = [f"{link.name}{_terms(link)}" for link in plan.overlay.links if wanted and link not in routing.links]
+    silent = [broker for tree in routing.trees if not tree.parents for broker in sorted(tree.part.brokers)]
+    stay = "Nobody subscribes, so messages stay where they are published: "
+    for what, names in (("", arrows), ("Not in the tree: ", outside), ("Links not used: ", unused), (stay, silent)):
+        if names and (routing.links or names is not arrows):
+            console.print(Text(show.printable(f"{what}{', '.join(names)}"), style="dim"), soft_wrap=False)
     _print_problems(plan)
 
 
 def _drawn(routing: _Routing, tree: _Tree, width: int) -> tuple[DrawnTree, int]:
     """A tree for the terminal, and the width it needs."""
-    from collections import Counter
-
     from rich.tree import Tree
 
-    forks = Counter(tree.parents.values())
-    labels = {broker: _label(routing, tree, broker) for broker in tree.parents}
-    levels: dict[str, int] = {}
-    branches: dict[str, Tree] = {}
-    heads: dict[str, str] = {}
+    # Every level takes its columns. Where these would run out, a way without forks stays on one level.
+    forks, squeezed = Counter(tree.parents.values()), tree.height * _GUIDE > width / 2
+    drawn = Tree("", hide_root=True, guide_style="dim")
+    branches: dict[str | None, tuple[int, Tree]] = {None: (-1, drawn)}
+    runs: dict[str | None, tuple[int, Tree]] = {}
+    arrow_at = min(_FACTS + (0 if squeezed else tree.height * _GUIDE), width // 2)
     for broker, parent in tree.parents.items():
-        # Every level takes its columns. Where these run out, a way without forks stays on one level.
-        follows = parent is not None and forks[parent] == 1 and tree.height * _GUIDE > width / 2
-        above = heads[parent] if follows and parent else parent
-        heads[broker] = above if follows and above else broker
-        levels[broker] = levels[above] + 1 if above else 0
-        label = labels[broker] if not follows else labels[broker]
-        branches[broker] = branches[above].add(label) if above else Tree(label, guide_style="dim")
-    arrow_at = max(levels[broker] * _GUIDE + label.cell_len for broker, label in labels.items())
-    for broker, label in labels.items():
-        _append_wanted(routing, tree, broker, label.append(" " * (arrow_at - levels[broker] * _GUIDE - label.cell_len)))
-    return next(iter(branches.values())), max(width, arrow_at + _WANTED)
+        follows = squeezed and parent is not None and forks[parent] == 1
+        level, above = runs[parent] if follows else branches[parent]
+        label = _label(routing, tree, broker, "↳ " if follows else "", arrow_at - (level + 1) * _GUIDE)
+        branches[broker] = level + 1, above.add(label)
+        runs[broker] = runs[parent] if follows else branches[broker]
+    return drawn, max(width, max(level for level, _ in branches.values()) * _GUIDE + _LABEL)
 
 
-def _label(routing: _Routing, tree: _Tree, broker: str) -> Text:
-    """A broker and what is done there."""
+def _label(routing: _Routing, tree: _Tree, broker: str, start: str, arrow_at: int) -> Text:
+    """A broker, what is done there, and what is wanted beyond the link to it; where nobody gathers, also the other way."""
     from rich.text import Text
 
-    told = routing.subscriptions.get(broker, 0)
+    parent, told = tree.parents[broker], routing.subscriptions.get(broker, 0)
     does = ["gathers"] * (broker == tree.part.gatherer) + ["rendezvous"] * (routing.meets and broker == tree.part.hub)
     has = [show.count(told, "subscription")] * bool(told) + ["advertises"] * (broker in routing.advertised)
-    line = Text.assemble(("★ " if does else "", "bold green"), (broker, "bold" if told or does else ""), no_wrap=True)
-    line.append(f"  {', '.join(does)}" if does else "", style="bold green").append(f"  {', '.join(has)}" if has else "")
-    line.overflow = "ellipsis"
-    return line
-
-
-def _append_wanted(routing: _Routing, tree: _Tree, broker: str, label: Text) -> None:
-    parent = tree.parents[broker]
+    label = Text(start, no_wrap=True, overflow="ellipsis").append("★ " * bool(does), style="bold green")
+    label.append(broker, style="bold" if told or does else "").append(f"  {', '.join(does)}" * bool(does), style="bold green")
+    label.append(f"  {', '.join(has)}" * bool(has))
     if parent is not None:
-        label.append("  ↓ ", style="dim").append(show.printable(_wanted(tree.part.tree[parent][broker])), style="cyan")
-        if not routing.manner.gathers:  # what is published here goes up by its profile too
-            label.append("  ↑ ", style="dim").append(show.printable(_wanted(tree.part.tree[broker][parent])), style="cyan")
+        label.append(" " * (arrow_at - label.cell_len))
+        for arrow, here, beyond in [("↓", parent, broker)] + [("↑", broker, parent)] * (not routing.manner.gathers):
+            label.append(f"  {arrow} ", style="dim").append(show.printable(tree.wanted(here, beyond)), style="cyan")
+    return label
 
 
 # ---- as a picture -----------------------------------------------------------------------------------------------------
@@ -376,7 +353,7 @@ def _draw(axes: Any, plan: Plan, routing: _Routing | None) -> None:
 
     overlay, control = plan.overlay, plan.snapshot
     graph, places = _placed(plan, routing)
-    size = 560 if len(graph) <= 60 else 110
+    size, short = 560 if len(graph) <= 60 else 110, max(map(len, graph)) <= 4
 
     def links(label: str, chosen: Iterable[Link], **look: Any) -> None:
         pairs = [(link.a, link.b) for link in overlay.links if link in chosen]
@@ -386,22 +363,21 @@ def _draw(axes: Any, plan: Plan, routing: _Routing | None) -> None:
         nodes = [broker for broker in graph if broker in chosen]
         nx.draw_networkx_nodes(graph, places, nodes, scale * size, ax=axes, label=label if nodes else None, **look)
 
-    used = set(filter(routing.uses, overlay.links)) if routing else set()
+    used: set[Link] = set(routing.links) if routing else set()
     closed = {link for link in overlay.links if routing and routing.topic in link.forbid}
     links("link", set(overlay.links) - used - closed, edge_color=_GREY)
     links("link that may not carry it", closed, edge_color=_GREY, style=":")
     links("link of the routing tree", used, edge_color=_BLUE, width=3.5)
     told = set(routing.subscriptions) if routing else {each.broker for each in control.subscriptions.values()}
     advertised = routing.advertised if routing else frozenset().union(*control.advertised.values())
-    brokers("gathers", [tree.part.gatherer for tree in routing.trees] if routing else [], 5, node_color=_GREEN, node_shape="*")
+    hubs = [tree.part.hub if routing.meets else tree.part.gatherer for tree in routing.trees] if routing else []
+    brokers("gathers" if routing and routing.manner.gathers else "rendezvous", hubs, 5, node_color=_GREEN, node_shape="*")
     brokers("advertises", advertised, 1.7, node_color="white", edgecolors=_ORANGE, linewidths=2.5)
     brokers("has subscriptions", told, 1, node_color=_BLUE, edgecolors=_DARK)
     brokers("broker", set(graph) - told, 1, node_color="white", edgecolors=_DARK)
-    short = max(map(len, graph)) <= 4
     for broker, place in places.items() if len(graph) <= 120 else ():
         inside = {"va": "center", "color": "white" if broker in told else _DARK}
-        below = {"xytext": (0, -16), "textcoords": "offset points", "va": "top", "color": _DARK}
-        axes.annotate(broker, place, ha="center", fontsize=8, zorder=5, **(inside if short else below))
+        axes.annotate(broker, place, ha="center", fontsize=8, **(inside if short else _BELOW))
     axes.set_title(show.printable(routing.topic)[:60] if routing else "The overlay", fontweight="bold")
     axes.set_axis_off()
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=3, markerscale=0.6)
@@ -418,6 +394,6 @@ def _placed(plan: Plan, routing: _Routing | None) -> tuple[Any, Any]:
     graph.add_nodes_from(plan.overlay.brokers)
     graph.add_edges_from(pairwise(map(min, plan.overlay.parts)), weight=0.1)  # else parts would fly apart
     for link in plan.overlay.links:  # the tree is to unfold, the other links may be long
-        graph.add_edge(link.a, link.b, weight=0.2 if routing and routing.links and not routing.uses(link) else 1)
-    layouts = [nx.spring_layout(graph, 2/len(graph)**.5, seed=seed, iterations=200) for seed in range(_SEEDS)]
+        graph.add_edge(link.a, link.b, weight=0.2 if routing and routing.links and link not in routing.links else 1)
+    layouts = [nx.spring_layout(graph, 2 / len(graph) ** 0.5, seed=seed, iterations=200) for seed in range(_SEEDS)]
     return graph, max(layouts, key=lambda places: min((dist(a, b) for a, b in combinations(places.values(), 2)), default=0))

@@ -21,9 +21,7 @@ def up(
     ] = None,
     master: Annotated[str | None, typer.Option(help="The Spark master.", show_default="local[2]")] = None,
     metrics_port: Annotated[int | None, typer.Option(help="Loopback port of /metrics.", show_default="9464")] = None,
-    brokers: Annotated[
-        str | None, typer.Option(help="The brokers this process serves, with commas.", show_default="all")
-    ] = None,
+    brokers: Annotated[str | None, typer.Option(help="The brokers this process serves, with commas.", show_default="all")] = None,
     port: Annotated[int | None, typer.Option(help="Port of the embedded Kafka.", show_default="a free one")] = None,
 ) -> None:
     """Run the service until SIGTERM or Ctrl-C.
