@@ -19,7 +19,7 @@ from tidings.notification import Notification
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """A message came. ``told_in`` names the notifications that carried what it added."""
+    """A message came. ``told_in`` names the notifications that carried what it added; ``passed_on``: from a neighbour."""
 
     at_ms: int
     broker: str
@@ -27,6 +27,7 @@ class Reported:
     decided: Decided
     detail: str
     told_in: tuple[str, ...]
+    passed_on: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +74,12 @@ def story(replay: Replay, found: Mapping[str, Delivered]) -> list[Reported | Tol
     for index, output in enumerate(replay.outputs):
         match output:
             case Decided(origin=origin) if origin in arrived:
-                detail = aside[origin].detail if origin in aside else ""
                 came = arrived[origin]
+                put = aside.get(came.entry.origin) if output.outcome in (Outcome.LATE, Outcome.DEAD_LETTERED) else None
                 carriers = _carriers(output, replay.outputs[index + 1 :])
-                entries.append(Reported(origin.append_ms, came.broker, came.message, output, detail, carriers))
+                passed_on = came.sender is not None
+                detail = put.detail if put else ""
+                entries.append(Reported(origin.append_ms, came.broker, came.message, output, detail, carriers, passed_on))
             case Tell(kafka_topic, _, notification, at_ms):
                 there = found.get(notification.id)
                 entries.append(Told(at_ms, kafka_topic, notification, there.append_ms if there else None))

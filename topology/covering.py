@@ -322,7 +322,7 @@ def one_of(a: Scope, b: Scope) -> Entry | None:
 def joined(field: Asked, scopes: Sequence[Scope], *, whole: bool = False) -> list[Entry] | None:
     """Few entries, or one if ``whole``, that match where one of these scopes does: single boxes that differ in ``field`` only."""
     boxes = [scope.box for scope in scopes if scope.box]
-    if isinstance(field, Contains):
+    if isinstance(field, Contains) or any(asked.field == field for asked in boxes[0] if isinstance(asked, Contains)):
         return None
     cuts = _either(*[box[field] for box in boxes])
     for missing in sorted({scope.entry.missing for scope in scopes}):

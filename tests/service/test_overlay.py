@@ -63,7 +63,8 @@ class Overlay:
         return list(found.values())
 
     def wait_told(self, name: str, count: int, timeout_s: float = 60) -> list[dict[str, Any]]:
-        return wait_for(f"{count} for {name}", lambda: t if len(t := self.told(name)) >= count else None, timeout_s)
+        found = wait_for(f"{count} for {name}", lambda: (t,) if len(t := self.told(name)) >= count else None, timeout_s)
+        return found[0]
 
     def learned(self, name: str) -> dict[str, Any]:
         return {field: value for each in self.told(name) for field, value in each["news"].items()}

@@ -148,15 +148,15 @@ def test_covering_of_profiles_minds_fields_and_entries() -> None:
 
 def test_three_thousand_keys_unite_quickly_and_are_matched_quickly() -> None:
     profiles = [profile_of([subscription(f"key = 'k{number}'")]) for number in range(3000)]
-    started = time.perf_counter()
+    started = time.process_time()  # of this process alone: the machine may be busy with others
     profile = united(profiles)
-    assert time.perf_counter() - started < 0.5
+    assert time.process_time() - started < 0.5
     assert len(profile.entries) == 1
     facts: dict[str, Value] = {"a": 1, "b": "x", "c": None}
-    assert profile.matches("k2999", facts)
-    assert not profile.matches("k3000", facts)
-    for key in ("k2999", "k3000"):
-        assert min(timeit.repeat(lambda key=key: profile.matches(key, facts), number=2000, repeat=5)) / 2000 < 5e-6  # type: ignore[misc]
+    for key, expected in (("k2999", True), ("k3000", False)):
+        assert profile.matches(key, facts) is expected
+        matching = timeit.Timer("matches(key, facts)", timer=time.process_time, globals={**locals(), "matches": profile.matches})
+        assert min(matching.repeat(5, 2000)) / 2000 < 5e-6
 
 
 # A small world, as for covering, with the key beside the fields.

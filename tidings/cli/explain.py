@@ -21,6 +21,8 @@ _WHY = {
     "conflict": "it disagrees about {added}; the first value stands, this one is kept beside it",
     "known": "nothing new",
     "repeat": "this measurement was seen before",
+    "to-gatherer": "passed on to the broker that gathers",
+    "to-subscribers": "passed on to where it is wanted",
 }
 
 
@@ -119,7 +121,7 @@ def _print(topic: str, key: str, entries: list[Reported | Told]) -> None:
     from producers.story import Reported, Told
 
     console = show.console()
-    messages = [entry for entry in entries if isinstance(entry, Reported)]
+    messages = [entry for entry in entries if isinstance(entry, Reported) and not entry.passed_on]
     told = [entry for entry in entries if isinstance(entry, Told)]
     heading = Text(f"{show.printable(topic)} · {show.printable(key)}", style="bold")
     heading.append(f"  {show.count(len(messages), 'message')}, {show.count(len(told), 'notification')}", style="dim")
@@ -159,7 +161,15 @@ def _reported_line(entry: Reported) -> Text:
     return line
 
 
-_STYLES = {"told": "green", "merged": "cyan", "redundant": "dim", "late": "yellow", "dead_lettered": "red", "held": "green"}
+_STYLES = {
+    "told": "green",
+    "merged": "cyan",
+    "redundant": "dim",
+    "late": "yellow",
+    "dead_lettered": "red",
+    "held": "green",
+    "forwarded": "dim",
+}
 
 
 def _told_line(entry: Told) -> Text:

@@ -29,10 +29,10 @@ _MANNER = ("gatherer", "gatherers", "filter", "placement", "rendezvous")
 _TOPIC_COLUMNS = ("topic", "gatherer", "brokers", "links", "longest way", "placement", "filter")
 _NAMED = "named"
 _GUIDE, _FACTS, _LABEL = 4, 32, 40  # columns of a drawn tree: for each level, about a broker, the least for a label
-_MOST_DRAWN, _SEEDS = 499, 8  # networkx lays out more brokers only with scipy
+_MOST_DRAWN, _MANY, _SEEDS = 499, 60, 8  # networkx lays out more brokers only with scipy
 _LOOK = {"svg.hashsalt": "tidings", "text.parse_math": False, "legend.frameon": False, "axes.titlelocation": "left"}
 _BLUE, _ORANGE, _GREEN, _GREY, _DARK = "#0072B2", "#E69F00", "#009E73", "#B8B8B8", "#333333"
-_BELOW = {"xytext": (0, -15), "textcoords": "offset points", "va": "top", "bbox": {"color": "white", "alpha": 0.75, "pad": 0.2}}
+_BELOW = {"xytext": (0, -17), "textcoords": "offset points", "va": "top", "bbox": {"color": "white", "alpha": 0.75, "pad": 0.2}}
 
 
 @app.command("show")
@@ -262,7 +262,7 @@ def _print_problems(plan: Plan) -> None:
 def _print_routing(plan: Plan, routing: _Routing) -> None:
     from rich.text import Text
 
-    console, said = show.console(), routing.to_dict()
+    console, wide, said = show.console(), show.console(), routing.to_dict()
     terms = [show.count(said["subscriptions"], "subscription"), f"placement {said['placement']}", f"filter {said['filter']}"]
     terms += [f"rendezvous {said['rendezvous']}"] * bool(said["rendezvous"])
     console.print(Text.assemble((show.printable(routing.topic), "bold"), f"  {', '.join(terms)}"))
@@ -271,8 +271,8 @@ def _print_routing(plan: Plan, routing: _Routing) -> None:
         if len(routing.trees) > 1:
             cut = f"Cut: part {number} of {len(routing.trees)}, {show.count(len(tree.part.brokers), 'broker')}"
             console.print(Text(cut, style="bold yellow"))
-        drawn, width = _drawn(routing, tree, console.width)
-        console.print(drawn, soft_wrap=False, width=width)
+        drawn, wide.width = _drawn(routing, tree, console.width)
+        wide.print(drawn, soft_wrap=False)
     arrows = ["↓ what is wanted there and beyond"] + ["↑ what is wanted the other way"] * (not routing.manner.gathers)
     outside = [broker for tree in wanted for broker in sorted(tree.part.brokers - tree.parents.keys())]
     unused = [f"{link.name}{_terms(link)}" for link in plan.overlay.links if wanted and link not in routing.links]
@@ -351,9 +351,8 @@ def _write_picture(file: Path, plan: Plan, routing: _Routing | None) -> None:
 def _draw(axes: Any, plan: Plan, routing: _Routing | None) -> None:
     import networkx as nx
 
-    overlay, control = plan.overlay, plan.snapshot
-    graph, places = _placed(plan, routing)
-    size, short = 560 if len(graph) <= 60 else 110, max(map(len, graph)) <= 4
+    (graph, places), overlay, control = _placed(plan, routing), plan.overlay, plan.snapshot
+    size, short = 560 if len(graph) <= _MANY else 110, max(map(len, graph)) <= 4
 
     def links(label: str, chosen: Iterable[Link], **look: Any) -> None:
         pairs = [(link.a, link.b) for link in overlay.links if link in chosen]
@@ -395,5 +394,6 @@ def _placed(plan: Plan, routing: _Routing | None) -> tuple[Any, Any]:
     graph.add_edges_from(pairwise(map(min, plan.overlay.parts)), weight=0.1)  # else parts would fly apart
     for link in plan.overlay.links:  # the tree is to unfold, the other links may be long
         graph.add_edge(link.a, link.b, weight=0.2 if routing and routing.links and link not in routing.links else 1)
-    layouts = [nx.spring_layout(graph, 2 / len(graph) ** 0.5, seed=seed, iterations=200) for seed in range(_SEEDS)]
+    seeds = range(_SEEDS if len(graph) <= _MANY else 1)
+    layouts = [nx.spring_layout(graph, 2 / len(graph) ** 0.5, seed=seed, iterations=200) for seed in seeds]
     return graph, max(layouts, key=lambda places: min((dist(a, b) for a, b in combinations(places.values(), 2)), default=0))

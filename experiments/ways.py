@@ -1,0 +1,194 @@
+"""Agele's set-up without simulating every broker: what happens between brokers is a matter of distances.
+
+A message takes a time unit for each link on its way to the gatherer, and so does what the gatherer lets go on its way to those
+who want it. So it is enough to let the gatherer run, with the same `step` as everywhere. That comes to the same as simulating
+the whole overlay, message by message (`tests/experiments/test_agele.py` holds it to that), in a small part of the time: it is
+what allows the many seeds of the figures. Where brokers on the way decide something too (``early``), only `measure` will do.
+
+In Siena, without a gatherer, each message takes its own way through the routing tree; there, nothing has to run at all.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from experiments.agele import (
+    TOPIC,
+    UNIT_MS,
+    Outcomes,
+    Setup,
+    Times,
+    first_times,
+    gatherer_of,
+    interests,
+    overlay_of,
+    planned,
+    publications,
+    publisher_of,
+)
+from experiments.simulator import Simulator
+from producers.workload import Published
+from streaming.broker.values import Outcome, Why
+from topology.overlay import Overlay
+
+Matrix: TypeAlias = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """The routing tree of an overlay. A broker is its number in the overlay."""
+
+    tree: Mapping[str, Sequence[str]]
+    hops: Matrix
+    """The links between any two brokers."""
+    gatherer: int
+    wanted: Mapping[str, Sequence[int]]
+    """The key of each event that somebody subscribes to, with the brokers of the subscribers."""
+
+    @property
+    def eccentricities(self) -> Matrix:
+        """For each broker the links to the farthest other."""
+        farthest: Matrix = self.hops.max(axis=1)
+        return farthest
+
+
+@dataclass(frozen=True, slots=True)
+class Siena:
+    """What the same input comes to without a gatherer."""
+
+    times: Times
+    link_messages: int
+
+
+def ways_of(setup: Setup, overlay: Overlay | None = None) -> Ways:
+    """The ways of a set-up with a gatherer. They are the same whatever its thresholds are."""
+    overlay = overlay or overlay_of(setup)
+    # All take part, whatever each of them wants: so the tree is the same if all want everything, and is found sooner.
+    plan = planned(setup, overlay, {broker: {} for broker in overlay.brokers})
+    tree = {broker: sorted(links) for part in plan.route(TOPIC).parts for broker, links in part.tree.items()}
+    number = {broker: at for at, broker in enumerate(overlay.brokers)}
+    wanted: dict[str, list[int]] = defaultdict(list)
+    for broker, key in interests(setup, overlay).items():
+        wanted[key].append(number[broker])
+    return Ways(tree, _hops(tree, number), number[gatherer_of(plan)], wanted)
+
+
+def _hops(tree: Mapping[str, Sequence[str]], number: Mapping[str, int]) -> Matrix:
+    start = min(number)
+    hops = np.zeros((len(number), len(number)), dtype=np.int32)
+    reached, parents = [number[start]], {start: start}
+    for broker in (order := [start]):
+        for neighbour in tree.get(broker, ()):
+            if neighbour not in parents:
+                # Whatever was reached before is one link farther from here than from the parent.
+                here, parents[neighbour] = number[neighbour], broker
+                hops[here, reached] = hops[reached, here] = hops[number[broker], reached] + 1
+                reached.append(here)
+                order.append(neighbour)
+    return hops
+
+
+# ---- with a gatherer --------------------------------------------------------------------------------------------------
+
+
+def gathered(setup: Setup, ways: Ways) -> Outcomes:
+    """What `measure` says of this set-up."""
+    if setup.early:
+        raise ValueError("with `early`, brokers on the way decide too: only `measure` can tell")
+    published, hops = publications(setup), ways.hops[ways.gatherer]
+    simulator = _gathering(setup, published, ways)
+    books = next(iter(simulator.books.values()))
+    received, known = _last_times(simulator)
+    releases = {key: 0 for key in ways.wanted}
+    for _, tell in simulator.told:
+        releases[tell.notification.key] += 1
+    down = {key: int(_between(ways.hops, [ways.gatherer, *brokers]).sum()) - 1 for key, brokers in ways.wanted.items()}
+    first_ms = first_times(published)
+    farther = {key: hops[brokers] * UNIT_MS for key, brokers in ways.wanted.items()}
+    return Outcomes(
+        messages=len(published),
+        duplicates=books.total(Outcome.REDUNDANT) / len(published),
+        merged=books.outcomes[Outcome.MERGED, Why.JOINED] / len(published),
+        times=Times(*(_mean([last[key] - first_ms[key] + farther[key] for key in farther]) for last in (received, known))),
+        link_messages=int(hops[[publisher_of(one) for one in published]].sum())
+        + sum(count * down[key] for key, count in releases.items()),
+    )
+
+
+def _gathering(setup: Setup, published: Sequence[Published], ways: Ways) -> Simulator:
+    """The gatherer alone: what others publish arrives when it has come all the way, and one subscriber stands for all of an event."""
+    alone = Overlay(("b1",))
+    wants = {key: {"broker": "b1", "where": f"key = '{key}'"} for key in ways.wanted}
+    simulator = Simulator(planned(replace(setup, gatherer="centre", rendezvous=None), alone, wants), lambda *_: UNIT_MS)
+    hops = ways.hops[ways.gatherer].tolist()
+    # At the same time, what came by the shorter way arrives first: it was there to be sent when the other was still to arrive.
+    arriving = sorted(((one.at_ms + hops[publisher_of(one)] * UNIT_MS, hops[publisher_of(one)], one) for one in published), key=_by_time)
+    for at_ms, _, one in arriving:
+        simulator.publish(at_ms, "b1", replace(one.message, published_ms=one.at_ms))
+    simulator.run()
+    return simulator
+
+
+def _by_time(arrival: tuple[int, int, Published]) -> tuple[int, int]:
+    return arrival[:2]
+
+
+def _last_times(simulator: Simulator) -> tuple[dict[str, int], dict[str, int]]:
+    """For each event when the last was let go, and the last that was not known before."""
+    received: dict[str, int] = {}
+    known: dict[str, int] = {}
+    facts: dict[str, set[str]] = defaultdict(set)
+    for _, tell in simulator.told:
+        key, news = tell.notification.key, tell.notification.news.keys()
+        received[key] = tell.at_ms
+        if news - facts[key]:
+            facts[key].update(news)
+            known[key] = tell.at_ms
+    return received, known
+
+
+# ---- without ----------------------------------------------------------------------------------------------------------
+
+
+def siena(setup: Setup, ways: Ways) -> Siena:
+    """The times and the load of the links when every message passes on by itself."""
+    sent: dict[str, list[Published]] = defaultdict(list)
+    for one in publications(setup):
+        sent[one.message.key].append(one)
+    times = [_siena_times(sent[key], ways.hops[:, brokers]) for key, brokers in ways.wanted.items()]
+    crossed = sum(_siena_crossed(sent[key], ways.hops, brokers) for key, brokers in ways.wanted.items())
+    return Siena(Times(*(_mean(either) for either in zip(*times, strict=True))), crossed)
+
+
+def _siena_times(messages: Sequence[Published], hops: Matrix) -> tuple[Matrix, Matrix]:
+    """For each subscriber, when the last message arrived, and the last field that it had not seen before."""
+    sources = [publisher_of(one) for one in messages]
+    arrives = np.array([one.at_ms for one in messages])[:, None] + hops[sources] * UNIT_MS
+    fields = sorted({name for one in messages for name in one.message.fields})
+    states = np.array([[name in one.message.fields for name in fields] for one in messages])
+    first = np.array([arrives[states[:, at]].min(axis=0) for at in range(len(fields))])
+    return arrives.max(axis=0) - messages[0].at_ms, first.max(axis=0) - messages[0].at_ms
+
+
+def _siena_crossed(messages: Sequence[Published], hops: Matrix, wanted: Sequence[int]) -> int:
+    """A message crosses the links between those who want it, once each, and those on its way there."""
+    between = _between(hops, wanted)
+    way_there = hops[:, between].min(axis=1)
+    return int(way_there[[publisher_of(one) for one in messages]].sum()) + len(messages) * (int(between.sum()) - 1)
+
+
+def _between(hops: Matrix, brokers: Sequence[int]) -> Matrix:
+    """Which brokers are on the ways between these, themselves included: the smallest part of the tree that holds them."""
+    start = brokers[0]
+    on_the_way: Matrix = (hops[start][:, None] + hops[:, brokers] == hops[start, brokers]).any(axis=1)
+    return on_the_way
+
+
+def _mean(parts: Sequence[Matrix]) -> float:
+    return float(np.concatenate(parts).mean()) / UNIT_MS
