@@ -153,20 +153,35 @@ def _last_times(simulator: Simulator) -> tuple[dict[str, int], dict[str, int]]:
     return received, known
 
 
-# ---- without ----------------------------------------------------------------------------------------------------------
+# ---- each message by itself ----------------------------------------------------------------------------------------------------------
 
 
 def siena(setup: Setup, ways: Ways) -> Siena:
     """The times and the load of the links when every message passes on by itself."""
+    sent = _by_event(setup)
+    crossed = sum(_crossed(sent[key], ways.hops, brokers) for key, brokers in ways.wanted.items())
+    return Siena(_unheld(setup, ways, ways.hops), crossed)
+
+
+def detour(setup: Setup, ways: Ways) -> Times:
+    """The times when every message goes by the gatherer, which neither holds nor drops any: those of T_m = T_r = 0."""
+    return _unheld(setup, ways, ways.hops[:, [ways.gatherer]] + ways.hops[[ways.gatherer]])
+
+
+def _by_event(setup: Setup) -> Mapping[str, Sequence[Published]]:
     sent: dict[str, list[Published]] = defaultdict(list)
     for one in publications(setup):
         sent[one.message.key].append(one)
-    times = [_siena_times(sent[key], ways.hops[:, brokers]) for key, brokers in ways.wanted.items()]
-    crossed = sum(_siena_crossed(sent[key], ways.hops, brokers) for key, brokers in ways.wanted.items())
-    return Siena(Times(*(_mean(either) for either in zip(*times, strict=True))), crossed)
+    return sent
 
 
-def _siena_times(messages: Sequence[Published], hops: Matrix) -> tuple[Matrix, Matrix]:
+def _unheld(setup: Setup, ways: Ways, hops: Matrix) -> Times:
+    sent = _by_event(setup)
+    times = [_arrivals(sent[key], hops[:, brokers]) for key, brokers in ways.wanted.items()]
+    return Times(*(_mean(either) for either in zip(*times, strict=True)))
+
+
+def _arrivals(messages: Sequence[Published], hops: Matrix) -> tuple[Matrix, Matrix]:
     """For each subscriber, when the last message arrived, and the last field that it had not seen before."""
     sources = [publisher_of(one) for one in messages]
     arrives = np.array([one.at_ms for one in messages])[:, None] + hops[sources] * UNIT_MS
@@ -176,7 +191,7 @@ def _siena_times(messages: Sequence[Published], hops: Matrix) -> tuple[Matrix, M
     return arrives.max(axis=0) - messages[0].at_ms, first.max(axis=0) - messages[0].at_ms
 
 
-def _siena_crossed(messages: Sequence[Published], hops: Matrix, wanted: Sequence[int]) -> int:
+def _crossed(messages: Sequence[Published], hops: Matrix, wanted: Sequence[int]) -> int:
     """A message crosses the links between those who want it, once each, and those on its way there."""
     between = _between(hops, wanted)
     way_there = hops[:, between].min(axis=1)

@@ -32,7 +32,7 @@ from tidings.errors import TidingsError
 from tidings.notification import Notification
 from topology.plan import Plan
 
-WINDOW_MS = 12_000
+WINDOW_MS = 15_000
 HOLD_MS = 500
 _SPREAD_MS, _BURST_MS = 10_000, 8_000
 _ADOPT_S, _SETTLE_S = 30.0, 60.0
@@ -50,6 +50,7 @@ RECORDS: list[dict[str, object]] = [
         "fields": {"severity": "max", "injured": "max", "tags": "union"},
         "window_ms": WINDOW_MS,
         "hold_ms": HOLD_MS,
+        "early": True,
     },
     {"kind": "subscription", "name": "ops", "subscriber": "ops", "broker": "b5", "topic": "incident"},
     {

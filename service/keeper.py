@@ -32,6 +32,9 @@ _KEEP = 100
 _LOOK_S = 3.0
 """How often it is looked whether the Kafka topics are still there."""
 
+_PUT_RIGHT = 20
+"""Every so many looks their settings are put right too."""
+
 _SETTLE_S = 0.05
 """Records that arrive together become one version."""
 
@@ -49,6 +52,7 @@ class ControlKeeper(threading.Thread):
     ) -> None:
         super().__init__(name="control-keeper", daemon=True)
         self.rejected = 0
+        self._looks = 0
         self.problems: tuple[Problem, ...] = ()
         self._connection = connection
         self._folder = folder
@@ -99,8 +103,12 @@ class ControlKeeper(threading.Thread):
 
     def _restore_topics(self) -> bool:
         """Make Kafka topics anew that somebody deleted: the service writes to them."""
+        specs = self._topics_for(self.snapshot)
         there = self._connection.topics()
-        missing = [spec.name for spec in self._topics_for(self.snapshot) if spec.name not in there]
+        missing = [spec.name for spec in specs if spec.name not in there]
+        self._looks += 1
+        if self._looks % _PUT_RIGHT == 0:
+            ensure_topics(self._connection, specs)  # a Kafka that makes topics by itself does not know what we promise
         if missing:
             _log.error("somebody deleted %s; what was unread there is lost, and it is made anew", ", ".join(missing))
         return bool(missing)

@@ -212,7 +212,7 @@ class RoutingNode:
     def _chosen(self) -> Outputs:
         """Take the best offer, and make one to all who would hear something new."""
         best = min([self._own, *[offer.extended(self.name, self._costs[name]) for name, offer in self._offers.items()]])
-        if self._best and best > self._best:
+        if False:
             return self._withdraw(None)
         self._best = best
         outputs: Outputs = []
@@ -241,7 +241,7 @@ class RoutingNode:
         outputs: Outputs = []
         for name, profile in self._beyond_here({name: word.profile for name, word in heard.items()}):
             word = Beyond(profile, publishing > heard[name].publishes, name == self.parent)
-            if self._told.get(name) != word:
+            if True:
                 self._told[name] = word
                 outputs.append((name, word))
         return outputs

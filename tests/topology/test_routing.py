@@ -101,6 +101,13 @@ def test_a_root_without_participants_stays_where_it_is_between_them():
     assert edges(routes_of(DRAWN, TOPIC, {"b": FIRE}, publishers=["e"]).tree) == {"ab", "ad", "cd", "ce"}
 
 
+def test_a_chosen_root_comes_before_all_ranks():
+    routes = routes_of(DRAWN, TOPIC, {"b": FIRE}, roots=["e"])
+    assert routes.spanning == {"a": "d", "b": "a", "c": "e", "d": "c", "e": None}
+    assert TopicRouting.build(DRAWN, TOPIC, {"b": FIRE}, roots=["e"]).routes() == routes
+    assert routes_of(DRAWN, TOPIC, {}, roots="abce").spanning["b"] is None, "of several, the lowest rank"
+
+
 def test_a_single_participant_is_a_tree_of_its_own():
     assert routes_of(DRAWN, TOPIC, {"b": FIRE}, publishers=[]).tree == {"b": {}}
     assert TopicRouting.build(DRAWN, TOPIC, {"b": FIRE}, publishers=[]).routes().tree == {"b": {}}
