@@ -57,8 +57,8 @@ class Setup:
 class Times:
     """From an event's first publication, in time units, as a mean over subscribers and events.
 
-    The paper measures until "the event is fully received by the subscriber", which can be read in two ways: until the last of what is
-    sent about it has come in, and until nothing that is said about it is unknown any more.
+    The paper measures until "the event is fully received by the subscriber", which can be read in two ways: until the last of
+    what is sent about it has come in, and until nothing that is said about it is unknown any more.
     """
 
     received: float

@@ -37,7 +37,10 @@ def run(settings: Settings) -> Result:
     samples = {point: Sample.of(each) for point, each in runs.items()}
     bounds = {point: spread(each) for point, each in worst.items()}
     return Result(
-        rows=[{"T_b": at[0], "T_m": at[1], **sample.cells(), "received_at_worst": bounds[at].median} for at, sample in samples.items()],
+        rows=[
+            {"T_b": at[0], "T_m": at[1], **sample.cells(), "received_at_worst": bounds[at].median}
+            for at, sample in samples.items()
+        ],
         claims=claims(samples),
         table=_table(samples, bounds),
         seeds=len(seeds),

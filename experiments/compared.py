@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from itertools import pairwise
 
 from experiments.agele import Outcomes, Times
 from experiments.harness import Series, Spread, spread
 from experiments.ways import Siena
 
 FIXED = (
-    "The paper leaves some things open; they are the same in all its figures here: a link takes one time unit, random overlays have a "
-    "mean degree of four, ten events start within six times T_b, and a publisher of an event sends about it by a Poisson process with "
-    "a mean of one message, but at least one. Nothing was tuned."
+    "What the paper leaves open is the same in all its figures here: a link takes one time unit, random overlays have a mean degree "
+    "of four, ten events start within six times T_b, and a publisher of an event sends about it by a Poisson process with a mean of "
+    "one message, but at least one. Nothing was tuned."
 )
 READINGS = (
-    'The paper times an event until it is "fully received by the subscriber". "Received" reads that as: until the last of what is sent '
-    'about it has come in; "known" as: until nothing that is said about it is unknown any more. Both are given, as the increase over '
-    "Siena on the same input."
+    'The paper times an event until it is "fully received by the subscriber". "Received" reads that as: until the last of what is '
+    'sent about it has come in; "known" as: until nothing that is said about it is unknown any more. Both are given, as the '
+    "increase over Siena on the same input."
 )
 GATHERER_RUNS = (
     "The gatherer runs the code of the service; what happens between brokers is added up from distances, which gives the same "
@@ -87,4 +88,4 @@ def rising(values: Sequence[float], slack: float = 0.0) -> bool:
     >>> rising([1, 1, 2]), rising([1, 3, 2]), rising([1, 3, 2], slack=1)
     (True, False, True)
     """
-    return all(later >= before - slack for before, later in zip(values, values[1:], strict=False))
+    return all(later >= before - slack for before, later in pairwise(values))

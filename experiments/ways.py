@@ -105,7 +105,7 @@ def gathered(setup: Setup, ways: Ways) -> Outcomes:
     simulator = _gathering(setup, published, ways)
     books = next(iter(simulator.books.values()))
     received, known = _last_times(simulator)
-    releases = {key: 0 for key in ways.wanted}
+    releases = dict.fromkeys(ways.wanted, 0)
     for _, tell in simulator.told:
         releases[tell.notification.key] += 1
     down = {key: int(_between(ways.hops, [ways.gatherer, *brokers]).sum()) - 1 for key, brokers in ways.wanted.items()}
@@ -122,21 +122,17 @@ def gathered(setup: Setup, ways: Ways) -> Outcomes:
 
 
 def _gathering(setup: Setup, published: Sequence[Published], ways: Ways) -> Simulator:
-    """The gatherer alone: what others publish arrives when it has come all the way, and one subscriber stands for all of an event."""
-    alone = Overlay(("b1",))
+    """The gatherer alone: what others publish arrives after all of its way, and one subscriber stands for all of an event."""
     wants = {key: {"broker": "b1", "where": f"key = '{key}'"} for key in ways.wanted}
-    simulator = Simulator(planned(replace(setup, gatherer="centre", rendezvous=None), alone, wants), lambda *_: UNIT_MS)
+    alone = planned(replace(setup, gatherer="centre", rendezvous=None), Overlay(("b1",)), wants)
+    simulator = Simulator(alone, lambda *_: UNIT_MS)
     hops = ways.hops[ways.gatherer].tolist()
-    # At the same time, what came by the shorter way arrives first: it was there to be sent when the other was still to arrive.
-    arriving = sorted(((one.at_ms + hops[publisher_of(one)] * UNIT_MS, hops[publisher_of(one)], one) for one in published), key=_by_time)
-    for at_ms, _, one in arriving:
+    arriving = [(one.at_ms + hops[publisher_of(one)] * UNIT_MS, hops[publisher_of(one)], one) for one in published]
+    # At the same time, what has the shorter way comes first: it could be sent on when the other had still to arrive there.
+    for at_ms, _, one in sorted(arriving, key=lambda arrival: arrival[:2]):
         simulator.publish(at_ms, "b1", replace(one.message, published_ms=one.at_ms))
     simulator.run()
     return simulator
-
-
-def _by_time(arrival: tuple[int, int, Published]) -> tuple[int, int]:
-    return arrival[:2]
 
 
 def _last_times(simulator: Simulator) -> tuple[dict[str, int], dict[str, int]]:
@@ -153,7 +149,7 @@ def _last_times(simulator: Simulator) -> tuple[dict[str, int], dict[str, int]]:
     return received, known
 
 
-# ---- each message by itself ----------------------------------------------------------------------------------------------------------
+# ---- each message by itself --------------------------------------------------------------------------------------------------
 
 
 def siena(setup: Setup, ways: Ways) -> Siena:

@@ -144,7 +144,7 @@ def _most_general(scopes: Iterable[Scope]) -> tuple[Entry, ...]:
 def _settled(scope: Scope) -> Scope:
     """One writing for what asks for the key alone, which is never unknown, and for what always matches."""
     if scope.entry.missing is Missing.PATIENT and fields_of(scope.entry.where) <= {KEY}:
-        pass
+        scope = scope_of(Entry(scope.entry.where, Missing.OPTIMISTIC))
     return scope_of(_ANYTHING) if scope.boxes == ({},) else scope
 
 

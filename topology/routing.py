@@ -46,8 +46,9 @@ class Offer:
     path: tuple[str, ...]
 
     @staticmethod
-    def by_root(topic: str, root: str) -> Offer:
-        return Offer(rank(topic, root), 0, 0, (root,))
+    def by_root(topic: str, root: str, chosen: bool = False) -> Offer:
+        """What a broker offers by itself. One that was chosen as a root comes before all others: '!' is less than any digit."""
+        return Offer("!" * chosen + rank(topic, root), 0, 0, (root,))
 
     def extended(self, broker: str, cost: float) -> Offer:
         return Offer(self.rank, self.cost + cost, self.hops + 1, (*self.path, broker))
@@ -102,13 +103,13 @@ class RoutingNode:
     each other ways that lead nowhere any more: the loss of a root among twenty brokers would take millions of messages.
     """
 
-    def __init__(self, name: str, topic: str) -> None:
+    def __init__(self, name: str, topic: str, chosen: bool = False) -> None:
         self.name = name
         self.parent: str | None = None
         """In the broadcast tree; from withdrawing to choosing, the last one."""
         self._interest, self._publishes = NOBODY, False
         self._costs: dict[str, float] = {}
-        self._own = Offer.by_root(topic, name)
+        self._own = Offer.by_root(topic, name, chosen)
         self._best: Offer | None = self._own  # None from withdrawing to choosing
         self._offers: dict[str, Offer] = {}
         self._offered: dict[str, Offer | None] = {}  # None to those who could not use it
@@ -212,7 +213,7 @@ class RoutingNode:
     def _chosen(self) -> Outputs:
         """Take the best offer, and make one to all who would hear something new."""
         best = min([self._own, *[offer.extended(self.name, self._costs[name]) for name, offer in self._offers.items()]])
-        if False:
+        if self._best and best > self._best:
             return self._withdraw(None)
         self._best = best
         outputs: Outputs = []
@@ -241,7 +242,7 @@ class RoutingNode:
         outputs: Outputs = []
         for name, profile in self._beyond_here({name: word.profile for name, word in heard.items()}):
             word = Beyond(profile, publishing > heard[name].publishes, name == self.parent)
-            if True:
+            if self._told.get(name) != word:
                 self._told[name] = word
                 outputs.append((name, word))
         return outputs
@@ -290,14 +291,19 @@ class Routes:
 
 
 def routes_of(
-    overlay: Overlay, topic: str, interests: Mapping[str, Profile], publishers: Collection[str] | None = None
+    overlay: Overlay,
+    topic: str,
+    interests: Mapping[str, Profile],
+    publishers: Collection[str] | None = None,
+    roots: Collection[str] = (),
 ) -> Routes:
     """What the brokers of an overlay agree on, computed directly. None means that there are publishers at every broker.
 
+    Where one of ``roots`` is, it is the root, whatever its rank; of several, the one with the lowest rank.
     Profiles are summed up towards the roots and down again: besides the search for ways (Dijkstra, by the order of offers),
     that is a few unions of profiles for each link of the tree. What is said of brokers that are not there does not count.
     """
-    offers = _best_offers(overlay.for_topic(topic), topic)
+    offers = _best_offers(overlay.for_topic(topic), topic, roots)
     publishing = frozenset(offers if publishers is None else publishers)
     children: dict[str, list[str]] = {broker: [] for broker in offers}
     for broker in sorted(offers):
@@ -321,10 +327,10 @@ def routes_of(
     return _routes(tree, {b: o.parent for b, o in offers.items()}, {b: o.path[0] for b, o in offers.items()})
 
 
-def _best_offers(overlay: Overlay, topic: str) -> dict[str, Offer]:
+def _best_offers(overlay: Overlay, topic: str, roots: Collection[str]) -> dict[str, Offer]:
     """The offer that each broker takes in the end, parents before children."""
     best: dict[str, Offer] = {}
-    for own in sorted(Offer.by_root(topic, broker) for broker in overlay.brokers):
+    for own in sorted(Offer.by_root(topic, broker, broker in roots) for broker in overlay.brokers):
         heap = [] if own.path[0] in best else [own]
         while heap:
             offer = heappop(heap)
@@ -355,8 +361,15 @@ class TopicRouting:
     ``messages`` counts all of them, ``last_messages`` those of the last change; the network knows of what kind they were.
     """
 
-    def __init__(self, topic: str, everybody_publishes: bool = True, schedule: Schedule[Message] | None = None) -> None:
+    def __init__(
+        self,
+        topic: str,
+        everybody_publishes: bool = True,
+        schedule: Schedule[Message] | None = None,
+        roots: Collection[str] = (),
+    ) -> None:
         self.topic = topic
+        self.roots = frozenset(roots)
         self.overlay = Overlay(())
         self.network: Network[Message] = Network(schedule)
         self.last_messages = 0
@@ -371,9 +384,10 @@ class TopicRouting:
         interests: Mapping[str, Profile],
         publishers: Collection[str] | None = None,
         schedule: Schedule[Message] | None = None,
+        roots: Collection[str] = (),
     ) -> TopicRouting:
         """Let all brokers of an overlay begin at the same time; the arguments are those of `routes_of`."""
-        routing = cls(topic, publishers is None, schedule)
+        routing = cls(topic, publishers is None, schedule, roots)
         routing.change_overlay(Overlay(overlay.brokers))
         for broker, node in routing._nodes.items():
             node.interest(interests.get(broker, NOBODY))
@@ -423,7 +437,7 @@ class TopicRouting:
             del self._nodes[broker]
             self.network.remove(broker)
         for broker in sorted(set(overlay.brokers) - set(self._nodes)):
-            node = self._nodes[broker] = RoutingNode(broker, self.topic)
+            node = self._nodes[broker] = RoutingNode(broker, self.topic, broker in self.roots)
             node.publishes(self._everybody_publishes)
             self.network.add(broker, node)
         for a, b in gone:

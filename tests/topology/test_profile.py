@@ -58,6 +58,7 @@ def test_a_profile_is_the_most_general_set(wheres: list[str], expected: list[str
 def test_the_key_is_always_known_so_hope_and_patience_are_one() -> None:
     profile = profile_of([subscription("key = 'k'", OPTIMISTIC), subscription("key = 'l'", PATIENT)])
     assert texts(profile) == ["key in ('k', 'l')"]
+    assert profile_of([subscription("key = 'k'", OPTIMISTIC)]) == profile_of([subscription("key = 'k'", PATIENT)])
 
 
 def test_nobody_and_everything() -> None:

@@ -103,7 +103,7 @@ def test_a_root_without_participants_stays_where_it_is_between_them():
 
 def test_a_chosen_root_comes_before_all_ranks():
     routes = routes_of(DRAWN, TOPIC, {"b": FIRE}, roots=["e"])
-    assert routes.spanning == {"a": "d", "b": "a", "c": "e", "d": "c", "e": None}
+    assert routes.spanning == {"a": "d", "b": "c", "c": "e", "d": "c", "e": None}
     assert TopicRouting.build(DRAWN, TOPIC, {"b": FIRE}, roots=["e"]).routes() == routes
     assert routes_of(DRAWN, TOPIC, {}, roots="abce").spanning["b"] is None, "of several, the lowest rank"
 
