@@ -20,7 +20,7 @@ from tidings.topic import Filtering, Placement, Topic
 from topology import centre, overlay
 from topology.overlay import Overlay, Problem
 from topology.profile import EVERYTHING, Profile, profile_of
-from topology.routing import Routes, rank, routes_of
+from topology.routes import Routes, rank, routes_of
 
 Tree: TypeAlias = Mapping[str, Mapping[str, Profile]]
 """Broker to its neighbours in the tree, each with what is wanted beyond it."""

@@ -19,18 +19,8 @@ from topology.generators import generate
 from topology.network import AnyOrder
 from topology.overlay import Overlay
 from topology.profile import EVERYTHING, NOBODY, Profile, profile_of, united
-from topology.routing import (
-    Beyond,
-    Left,
-    Offer,
-    Outputs,
-    Released,
-    RoutingNode,
-    TopicRouting,
-    Withdrawn,
-    rank,
-    routes_of,
-)
+from topology.routes import Offer, rank, routes_of
+from topology.routing import Beyond, Left, Outputs, Released, RoutingNode, TopicRouting, Withdrawn
 
 TOPIC = "incident"
 NAMES = "abcdefghijkl"
