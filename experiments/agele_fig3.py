@@ -155,16 +155,17 @@ def _notes(samples: Samples, bounds: Bounds) -> list[str]:
     return [
         "The paper gives its figures as graphs; what stands here as the paper's is what its text says of them.",
         f"At T_b = 100 and T_m = 4 ours suppresses {chosen.suppressed.median:.0%} where the paper says over 70 %, and it takes "
-        f"{chosen.received.median:+.1%} time until the last has come in where the paper says 15 %. An event has some 160 messages here "
-        "about 19 fields: most bring nothing new, the event is soon complete, and a complete event is not held. The last messages of an "
-        "event are mostly duplicates, which Siena delivers and a gatherer does not: so it can end before Siena's.",
-        '"At worst" is what it takes if the last message of every event is news and is held for all of T_m; it cannot be more. That is '
-        f"{bounds[100, 4].median:+.1%} at T_b = 100 and T_m = 4, {bounds[100, 10].median:+.1%} at T_m = 10, and "
-        f"{bounds[50, 10].median:+.1%} at T_b = 50: so the paper's 15 %, 24 % and 34 % look like events whose last message is hardly ever "
-        "a duplicate.",
-        f"Until nothing is unknown, T_m makes no difference as long as events get complete ({min(known):+.1%} to {max(known):+.1%} at "
-        "T_b = 100): what completes an event leaves at once. What is left is the way over the gatherer, and it is set against a short "
-        "time, as all is known long before the last message is sent.",
+        f"{chosen.received.median:+.1%} time until the last has come in where the paper says 15 %. An event has some 160 "
+        "messages here about 19 fields: most bring nothing new, the event is soon complete, and a complete event is not held. "
+        "The last messages of an event are mostly duplicates, which Siena delivers and a gatherer does not: so it can end before "
+        "Siena's.",
+        '"At worst" is what it takes if the last message of every event is news and is held for all of T_m; it cannot be more. '
+        f"That is {bounds[100, 4].median:+.1%} at T_b = 100 and T_m = 4, {bounds[100, 10].median:+.1%} at T_m = 10, and "
+        f"{bounds[50, 10].median:+.1%} at T_b = 50: so the paper's 15 %, 24 % and 34 % look like events whose last message is "
+        "hardly ever a duplicate.",
+        f"Until nothing is unknown, T_m makes no difference as long as events get complete ({min(known):+.1%} to "
+        f"{max(known):+.1%} at T_b = 100): what completes an event leaves at once. What is left is the way over the gatherer, "
+        "and it is set against a short time, as all is known long before the last message is sent.",
     ]
 
 

@@ -143,11 +143,11 @@ def _notes(samples: Samples, bursts: Sequence[int]) -> list[str]:
     return [
         "With T_r = 0 the gatherer lets everything pass; what is left is the way over it. That takes "
         f"{min(detours):+.1%} to {max(detours):+.1%} here, where the paper has 3 % to 6 % at T_r = 10.",
-        f"With T_r = 10 it is {min(kept):+.1%} to {max(kept):+.1%} until the last that is sent has come in. The longer an event is "
-        "remembered, the more of its last messages are duplicates that are not sent on, and Siena sends them: so the time falls with T_r "
-        "in that reading. The paper says that it does not, and shows T_r = 10 only.",
-        "Until nothing is unknown, T_r makes no difference: a duplicate tells nobody anything. The same detour is a larger share of that "
-        "time, as all is known long before the last message is sent.",
+        f"With T_r = 10 it is {min(kept):+.1%} to {max(kept):+.1%} until the last that is sent has come in. The longer an event "
+        "is remembered, the more of its last messages are duplicates that are not sent on, and Siena sends them: so the time "
+        "falls with T_r in that reading. The paper says that it does not, and shows T_r = 10 only.",
+        "Until nothing is unknown, T_r makes no difference: a duplicate tells nobody anything. The same detour is a larger share "
+        "of that time, as all is known long before the last message is sent.",
     ]
 
 

@@ -23,7 +23,8 @@ SOME_SIZES = (100, 200, 400)
 GATHERERS = 5
 """So many brokers of an eccentricity are tried, drawn at random, if there are more."""
 READINGS = (
-    '"Received" is the time from the first publication about an event until the last of what is sent about it has come in, "known" '
+    '"Received" is the time from the first publication about an event until the last of what is sent about it has come in, '
+    '"known" '
     "the time until nothing that is said about it is unknown any more; both in time units, as a mean over subscribers and events."
 )
 
@@ -66,7 +67,7 @@ def run(settings: Settings) -> Result:
         table=_table(by_eccentricity, by_size, shift),
         seeds=next(iter(by_size.values())).time.seeds,
         plots=_plots(by_eccentricity, by_size),
-        notes=_notes(by_eccentricity, by_size, shift),
+        notes=_notes(by_eccentricity, shift),
     )
 
 
@@ -75,7 +76,7 @@ def run(settings: Settings) -> Result:
 
 def off_centre(settings: Settings) -> ByEccentricity:
     """Let brokers gather that are farther and farther from the centre, in overlays where that has an eccentricity near 7."""
-    runs: dict[int, list[Outcomes]] = defaultdict(list)
+    runs: dict[int, list[tuple[float, float, float]]] = defaultdict(list)
     places: dict[int, list[int]] = defaultdict(list)
     for setup in settings.track(_overlays(settings)):
         ways = ways_of(setup)
@@ -83,7 +84,7 @@ def off_centre(settings: Settings) -> ByEccentricity:
             there = [at for at, farthest in enumerate(ways.eccentricities) if farthest == eccentricity]
             tried = Random(f"{setup.seed}/{eccentricity}").sample(there, min(GATHERERS, len(there)))
             places[eccentricity].append(len(there))
-            runs[eccentricity].append(_averaged([gathered(setup, replace(ways, gatherer=at)) for at in tried]))
+            runs[eccentricity].append(_figures([gathered(setup, replace(ways, gatherer=at)) for at in tried]))
     return {eccentricity: _placed(each, places[eccentricity]) for eccentricity, each in runs.items()}
 
 
@@ -95,20 +96,18 @@ def _overlays(settings: Settings) -> list[Setup]:
     return [setup for setup, eccentricity in found.items() if eccentricity == nearest][: 1 if settings.quick else 15]
 
 
-def _averaged(outcomes: Sequence[Outcomes]) -> Outcomes:
-    first = outcomes[0]
-    received, known = (mean(getattr(each.times, reading) for each in outcomes) for reading in ("received", "known"))
-    links = round(mean(each.link_messages for each in outcomes))
-    return replace(first, times=replace(first.times, received=received, known=known), link_messages=links)
-
-
-def _placed(outcomes: Sequence[Outcomes], places: Sequence[int] = (1,)) -> Placed:
-    return Placed(
-        received=spread(each.times.received for each in outcomes),
-        known=spread(each.times.known for each in outcomes),
-        link_messages=spread(each.link_messages for each in outcomes),
-        places=spread(places),
+def _figures(outcomes: Sequence[Outcomes]) -> tuple[float, float, float]:
+    """Mean times and link messages."""
+    return (
+        mean(each.times.received for each in outcomes),
+        mean(each.times.known for each in outcomes),
+        mean(each.link_messages for each in outcomes),
     )
+
+
+def _placed(figures: Sequence[tuple[float, float, float]], places: Sequence[int] = (1,)) -> Placed:
+    received, known, links = (spread(column) for column in zip(*figures, strict=True))
+    return Placed(received, known, links, spread(places))
 
 
 def election(settings: Settings) -> BySize:
@@ -122,26 +121,25 @@ def election(settings: Settings) -> BySize:
         time, eager = election_time(tree, lambda *_: 1, starter)
         patient_time, patient = election_time(tree, lambda *_: 1, starter, patient=True)
         found[size].append((time, patient_time, eager.messages, patient.messages, message_bound(tree)))
-    return {
-        size: Found(*(spread(column) for column in zip(*each, strict=True)), most=max(one[2] / one[4] for one in each))
-        for size, each in found.items()
-    }
+    return {size: _found(each) for size, each in found.items()}
+
+
+def _found(taken: Sequence[tuple[float, float, int, int, int]]) -> Found:
+    time, patient_time, messages, patient_messages, bound = (spread(column) for column in zip(*taken, strict=True))
+    return Found(time, patient_time, messages, patient_messages, bound, most=max(one[2] / one[4] for one in taken))
 
 
 def placements(settings: Settings) -> Mapping[str, Placed]:
-    """Gathering at the centre, and at the weighted median; then the median's figures as a share of the centre's."""
-    runs: dict[str, list[Outcomes]] = defaultdict(list)
+    """Gathering at the centre, and at the weighted median; and the median's figures as a share of the centre's."""
+    found: dict[str, list[tuple[float, float, float]]] = defaultdict(list)
     for seed in settings.track(settings.seeds(full=15, quick=2)):
         for placement in ("centre", "median"):
             setup = Setup(seed, gatherer=placement)
-            runs[placement].append(gathered(setup, ways_of(setup)))
-    ratios = [_ratio(*pair) for pair in zip(runs["median"], runs["centre"], strict=True)]
-    return {"centre": _placed(runs["centre"]), "median": _placed(runs["median"]), "median by centre": _placed(ratios)}
-
-
-def _ratio(one: Outcomes, other: Outcomes) -> Outcomes:
-    times = replace(one.times, received=one.times.received / other.times.received, known=one.times.known / other.times.known)
-    return replace(one, times=times, link_messages=one.link_messages / other.link_messages)  # type: ignore[arg-type]
+            found[placement].append(_figures([gathered(setup, ways_of(setup))]))
+        pairs = zip(found["median"][-1], found["centre"][-1], strict=True)
+        received, known, links = (ours / other for ours, other in pairs)
+        found["median by centre"].append((received, known, links))
+    return {placement: _placed(figures) for placement, figures in found.items()}
 
 
 # ---- what the paper says ----------------------------------------------------------------------------------------------
@@ -196,7 +194,8 @@ def placement_claims(placed: Mapping[str, Placed]) -> list[Claim]:
     ratio = placed["median by centre"].link_messages
     return [
         Claim(
-            "No place loads links less than the centre: not even the median of the tree, weighted by who publishes and subscribes",
+            "No place loads links less than the centre: not even the median of the tree, weighted by who publishes and "
+            "subscribes",
             "the centre has the least load",
             f"{ratio.format('.1%')} of the centre's link messages at the median",
             ratio.median >= 1,
@@ -303,21 +302,21 @@ def _plots(by_eccentricity: ByEccentricity, by_size: BySize) -> list[Plot]:
 _COUNTED = {"messages": "as published", "patient_messages": "patient"}
 
 
-def _notes(by_eccentricity: ByEccentricity, by_size: BySize, placed: Mapping[str, Placed]) -> list[str]:
+def _notes(by_eccentricity: ByEccentricity, placed: Mapping[str, Placed]) -> list[str]:
     times = [each.known.median * each.places.median for _, each in sorted(by_eccentricity.items())]
     grown = ", ".join(f"{value / times[0]:.0f}" for value in times)
     papers = ", ".join(f"{value / PAPER_TIMES[7]:.0f}" for value in PAPER_TIMES.values())
     ratio, overlays = placed["median by centre"], next(iter(by_eccentricity.values())).received.seeds
     return [
         f"Left: {overlays} random overlays of 300 brokers, T_m = 4, T_r = 10, T_b = 100, and up to {GATHERERS} brokers of each "
-        "eccentricity, one at a time. The paper normalizes its times by the number of gatherers and does not say how; this is not "
-        "reproduced, only the order is. But time multiplied by how many brokers have that eccentricity grows much like the paper's: "
-        f"1 to {grown.removeprefix('1, ')} here (known), 1 to {papers.removeprefix('1, ')} there. So most of that growth may be the "
-        "number of brokers.",
-        "Right: a broker drawn at random begins, and a message takes one time unit for a link. What a second of the paper is, is not "
-        "known, so the growth is compared.",
-        f"The median needs {ratio.link_messages.format('.1%')} of the centre's link messages, {ratio.received.format('.1%')} of its "
-        f"time (received) and {ratio.known.format('.1%')} (known); often they are the same broker.",
+        "eccentricity, one at a time. The paper normalizes its times by the number of gatherers and does not say how; this is "
+        "not reproduced, only the order is. But time multiplied by how many brokers have that eccentricity grows much like the "
+        f"paper's: 1 to {grown.removeprefix('1, ')} here (known), 1 to {papers.removeprefix('1, ')} there. So most of that "
+        "growth may be the number of brokers.",
+        "Right: a broker drawn at random begins, and a message takes one time unit for a link. What a second of the paper is, is "
+        "not known, so the growth is compared.",
+        f"The median needs {ratio.link_messages.format('.1%')} of the centre's link messages, {ratio.received.format('.1%')} of "
+        f"its time (received) and {ratio.known.format('.1%')} (known). 100 % means mostly that they are the same broker.",
         READINGS,
         FIXED,
         GATHERER_RUNS,

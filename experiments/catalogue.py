@@ -10,7 +10,13 @@ from experiments.harness import Experiment
 from tidings.errors import TidingsError
 
 # A new experiment is a module of this room and its name here. `agele_fig3` holds the experiment `agele-fig3`.
-MODULES: tuple[str, ...] = ()
+MODULES: tuple[str, ...] = (
+    "agele_fig3",
+    "agele_fig4",
+    "agele_fig5",
+    "agele_fig6",
+    "agele_better",
+)
 
 
 class UnknownExperiment(TidingsError):

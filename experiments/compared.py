@@ -11,13 +11,13 @@ from experiments.harness import Series, Spread, spread
 from experiments.ways import Siena
 
 FIXED = (
-    "What the paper leaves open is the same in all its figures here: a link takes one time unit, random overlays have a mean degree "
-    "of four, ten events start within six times T_b, and a publisher of an event sends about it by a Poisson process with a mean of "
-    "one message, but at least one. Nothing was tuned."
+    "What the paper leaves open is the same in all its figures here: a link takes one time unit, random overlays have a mean "
+    "degree of four, ten events start within six times T_b, and a publisher of an event sends about it by a Poisson process with "
+    "a mean of one message, but at least one. Nothing was tuned."
 )
 READINGS = (
-    'The paper times an event until it is "fully received by the subscriber". "Received" reads that as: until the last of what is '
-    'sent about it has come in; "known" as: until nothing that is said about it is unknown any more. Both are given, as the '
+    'The paper times an event until it is "fully received by the subscriber". "Received" reads that as: until the last of what '
+    'is sent about it has come in; "known" as: until nothing that is said about it is unknown any more. Both are given, as the '
     "increase over Siena on the same input."
 )
 GATHERER_RUNS = (

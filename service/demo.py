@@ -41,9 +41,12 @@ BROKERS = tuple(f"b{number}" for number in range(1, 8))
 LINKS = (("b1", "b2"), ("b2", "b3"), ("b3", "b4"), ("b4", "b5"), ("b3", "b6"), ("b4", "b7"), ("b2", "b6"))
 """Seven brokers; three of them in a ring, so that there is more than one way."""
 
+_OVERLAY: list[dict[str, object]] = [
+    *[dict[str, object](kind="broker", name=name) for name in BROKERS],
+    *[dict[str, object](kind="link", name=f"{a}-{b}", a=a, b=b) for a, b in LINKS],
+]
 RECORDS: list[dict[str, object]] = [
-    *({"kind": "broker", "name": name} for name in BROKERS),
-    *({"kind": "link", "name": f"{a}-{b}", "a": a, "b": b} for a, b in LINKS),
+    *_OVERLAY,
     {
         "kind": "topic",
         "name": "incident",

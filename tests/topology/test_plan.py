@@ -1,0 +1,141 @@
+"""Who does what for a topic."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import networkx as nx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streaming.testing import advertisement, broker, link, plan, subscription, topic
+from topology.generators import generate
+from topology.overlay import ProblemKind, to_records
+from topology.plan import Plan, Role
+from topology.profile import EVERYTHING
+
+CHAIN = [broker(f"b{n}") for n in range(1, 6)] + [link(f"b{n}", f"b{n + 1}") for n in range(1, 5)]
+
+
+def way(plan: Plan, start: str, name: str = "incident") -> list[str]:
+    """The brokers from one to the gatherer."""
+    found = [start]
+    while (toward := plan.place(found[-1], name).toward) is not None:
+        found.append(toward)
+    return found
+
+
+def test_one_broker_needs_no_overlay() -> None:
+    place = plan(subscription("s")).place("b1", "incident")
+    assert (place.role, place.toward, dict(place.links)) == (Role.GATHERS, None, {})
+
+
+def test_the_centre_gathers_and_the_others_pass_on() -> None:
+    made = plan(*CHAIN, subscription("s", broker="b1"))
+    assert [made.place(f"b{n}", "incident").role for n in range(1, 6)] == ["passes", "passes", "gathers", "passes", "passes"]
+    assert way(made, "b5") == ["b5", "b4", "b3"]
+    assert made.place("b3", "incident").downward.keys() == {"b2", "b4"}
+    assert made.place("b2", "incident").downward.keys() == {"b1"}
+
+
+def test_a_topic_nobody_subscribes_to_is_gathered_where_it_is_published() -> None:
+    made = plan(*CHAIN, subscription("s", topic="other"))
+    assert {made.place(f"b{n}", "incident").role for n in range(1, 6)} == {Role.GATHERS}
+    assert not any(made.place(f"b{n}", "incident").links for n in range(1, 6))
+
+
+def test_a_broker_that_is_not_there_is_gone() -> None:
+    assert plan(*CHAIN).place("b9", "incident").role is Role.GONE
+
+
+def test_an_advertised_topic_uses_the_links_between_those_who_take_part() -> None:
+    made = plan(*CHAIN, advertisement("cam", broker="b1"), subscription("s", broker="b3"))
+    part = made.route("incident").parts[0]
+    assert part.tree.keys() == {"b1", "b2", "b3"}
+    assert part.gatherer == "b2"
+    assert way(made, "b5") == ["b5", "b4", "b3", "b2"]  # who did not say it would publish finds the way too
+
+
+def test_a_lone_subscriber_gathers_for_itself() -> None:
+    made = plan(*CHAIN, advertisement("cam", broker="b4"), subscription("s", broker="b4"))
+    assert made.route("incident").parts[0].gatherer == "b4"
+    assert way(made, "b1") == ["b1", "b2", "b3", "b4"]
+
+
+def test_the_median_is_where_most_of_them_are() -> None:
+    crowd = [subscription(f"s{n}", broker="b5") for n in range(20)]
+    made = plan(*CHAIN, topic(gatherer="median"), *crowd)
+    assert made.route("incident").parts[0].gatherer == "b5"
+
+
+@pytest.mark.parametrize(("named", "expected"), [("b5", {"b5"}), ("nowhere", {f"b{n}" for n in range(1, 6)})])
+def test_a_rendezvous_gathers_and_one_that_is_not_there_is_replaced(named: str, expected: set[str]) -> None:
+    made = plan(*CHAIN, topic(filter="rendezvous", rendezvous=named), subscription("s", broker="b1"))
+    gatherer = made.route("incident").parts[0].gatherer
+    assert gatherer in expected
+    assert way(made, "b1")[-1] == gatherer
+
+
+def test_an_advertised_rendezvous_is_part_of_the_tree() -> None:
+    records = [
+        *CHAIN,
+        topic(filter="rendezvous", rendezvous="b5"),
+        advertisement("cam", broker="b1"),
+        subscription("s", broker="b2"),
+    ]
+    assert plan(*records).place("b5", "incident").downward.keys() == {"b4"}
+
+
+def test_event_forwarding_asks_nobody() -> None:
+    made = plan(*CHAIN, topic(filter="event"), subscription("s", broker="b1", where="a = 1"))
+    assert set(made.place("b3", "incident").links.values()) == {EVERYTHING}
+
+
+def test_where_nobody_gathers_what_a_message_does_not_say_keeps_it_not_back() -> None:
+    made = plan(*CHAIN, topic(gatherer="none"), subscription("s", broker="b1", where="a = 1", missing="patient"))
+    place = made.place("b3", "incident")
+    assert place.role is Role.SPREADS
+    assert place.links["b2"].matches("k", {"b": 2})
+    assert not place.links["b2"].matches("k", {"a": 2})
+    assert not place.links["b4"].matches("k", {"a": 1})
+
+
+def test_a_cut_names_who_cannot_be_reached() -> None:
+    cut = [record for record in CHAIN if record["name"] != "b2-b3"]
+    made = plan(*cut, subscription("s", broker="b5"))
+    assert made.place("b1", "incident").cut_off == ("b5",)
+    assert made.place("b4", "incident").cut_off == ()
+    assert [problem.kind for problem in made.problems] == [ProblemKind.CUT]
+    assert "b1, b2" in made.problems[0].text
+    assert {part.gatherer for part in made.route("incident").parts} == {"b4", None}
+
+
+def test_brokers_that_were_never_linked_are_not_cut_off() -> None:
+    made = plan(broker("b1"), broker("b2"), subscription("s", broker="b2"))
+    assert made.place("b1", "incident").cut_off == ()
+
+
+def test_a_change_elsewhere_does_not_route_anew() -> None:
+    records = [*CHAIN, subscription("s", broker="b1")]
+    before, after = plan(*records), plan(*records, subscription("t", topic="other", broker="b2"))
+    assert before.route("incident") is after.route("incident")
+    assert before.route("other") is not after.route("other")
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.integers(5, 40), st.sampled_from(["centre", "root", "median"]))
+def test_every_way_leads_to_the_one_gatherer(seed: int, size: int, placement: str) -> None:
+    overlay = generate("random", size, seed)
+    names = overlay.brokers
+    made = plan(*to_records(overlay), topic(gatherer=placement), subscription("s", broker=names[seed % size]))
+    gatherers = {name for name in names if made.place(name, "incident").role is Role.GATHERS}
+    assert len(gatherers) == 1
+    graph = nx.Graph([(each.a, each.b) for each in overlay.links])
+    for name in names:
+        path = way(made, name)
+        assert path[-1] in gatherers
+        assert len(set(path)) == len(path)
+        assert all(graph.has_edge(a, b) for a, b in pairwise(path))
+        if placement == "root":
+            assert len(path) - 1 == nx.shortest_path_length(graph, name, path[-1])
