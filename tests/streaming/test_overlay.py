@@ -92,7 +92,24 @@ def test_only_wanted_fields_cross_and_those_the_predicates_ask_for() -> None:
     assert crossed.records == 1
 
 
-@pytest.mark.parametrize("placement", ["centre", "median", "none"])
+def test_a_broker_may_drop_early_what_the_gatherer_has_told_it() -> None:
+    def crossed(early: bool) -> int:
+        simulator = simulated(*CHAIN, topic(early=early), subscription("near", broker="b1"))
+        for number in range(5):
+            simulator.publish(1000 * number, "b1", message({"what": "fire"}, source=f"s{number}"))
+        simulator.publish(9000, "b1", message({"what": "fire", "who": "ann"}))
+        simulator.publish(9900, "b1", message({"what": "smoke"}, published_ms=9900))  # it disagrees: that is not known
+        simulator.run()
+        assert told(simulator, "near") == [("first", {"what": "fire"}), ("news", {"who": "ann"})]
+        assert sum(books.conflicts for name, books in simulator.books.items() if name == "b3") == 1
+        assert all(books.balanced for books in simulator.books.values())
+        return simulator.crossed["b1", "b2"].records
+
+    assert crossed(early=False) == 7
+    assert crossed(early=True) == 3
+
+
+@pytest.mark.parametrize("placement", ["centre", "root", "median", "none"])
 @pytest.mark.parametrize("filtering", ["profile", "event", "rendezvous", "adaptive"])
 def test_every_placement_and_filter_tells_the_same(placement: str, filtering: str) -> None:
     simulator = simulated(

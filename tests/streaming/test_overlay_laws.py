@@ -42,7 +42,8 @@ manners = st.fixed_dictionaries(
     {
         "hold_ms": st.sampled_from([0, 2_000]),
         "filter": st.sampled_from(["profile", "event", "rendezvous", "adaptive"]),
-        "gatherer": st.sampled_from(["centre", "median"]),
+        "gatherer": st.sampled_from(["centre", "root", "median"]),
+        "early": st.booleans(),
     }
 )
 
