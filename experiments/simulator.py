@@ -133,7 +133,7 @@ class Simulator:
 
     def _send(self, send: Send) -> None:
         link = (send.sender, send.to)
-        size = len(crossing.encode(send.record)) if self._sizes else 0
+        size = len(crossing.encode(send.record, send.stamp)) if self._sizes else 0
         crossed = self.crossed.setdefault(link, Crossed())
         crossed.records += 1
         crossed.bytes += size
@@ -147,5 +147,5 @@ class Simulator:
         record: LinkRecord = send.record
         origin = Origin(names.link_topic(send.sender, send.to), 0, next(self._order), at_ms)
         if isinstance(record, PassedOn):
-            return Arrived(origin, send.to, record.message, sender=send.sender, passed=record, size=size)
-        return Heard(origin, send.to, send.sender, record, size)
+            return Arrived(origin, send.to, record.message, sender=send.sender, passed=record, stamp=send.stamp, size=size)
+        return Heard(origin, send.to, send.sender, record, send.stamp, size)

@@ -121,7 +121,7 @@ def _pieces(cuts: Cuts) -> list[tuple[Cut, Cut]]:
     """The spans, cut once more where another kind begins. Also the two booleans are cut apart."""
     found = []
     for low, high in zip(cuts[::2], cuts[1::2], strict=True):
-        for seam in _SEAMS if high[0] > low[0] or low[0] == _BOOLEAN else ():
+        for seam in _SEAMS if high[0] > low[0] else ():
             if low < seam < high:
                 found.append((low, seam))
                 low = seam

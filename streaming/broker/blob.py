@@ -77,6 +77,11 @@ def _state_datum(state: BucketState) -> dict[str, Any]:
         "partitions": list(state.partitions),
         "marks": dict(sorted(state.marks.items())),
         "books": {broker: _books_datum(books) for broker, books in sorted(state.books.items())},
+        "sent": [{"broker": b, "to": to, "number": number} for (b, to), number in sorted(state.sent.items())],
+        "heard": [
+            {"broker": b, "sender": sender, "bucket": bucket, "number": number}
+            for (b, sender, bucket), number in sorted(state.heard.items())
+        ],
         "filters": [
             {"broker": broker, "topic": topic, **asdict(counts)} for (broker, topic), counts in sorted(state.filters.items())
         ],
@@ -190,6 +195,8 @@ def _state(datum: dict[str, Any]) -> BucketState:
         marks=datum["marks"],
         slots=slots,
         books={broker: _books(books) for broker, books in datum["books"].items()},
+        sent={(last["broker"], last["to"]): last["number"] for last in datum["sent"]},
+        heard={(last["broker"], last["sender"], last["bucket"]): last["number"] for last in datum["heard"]},
         filters={(f["broker"], f["topic"]): _filter(f) for f in datum["filters"]},
         size=sum(slot.size for slot in slots.values()),
     )

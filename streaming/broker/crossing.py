@@ -7,14 +7,14 @@ from functools import cache
 from typing import Any
 
 from streaming.broker import blob
-from streaming.broker.values import EventNews, HandOver, LinkRecord, PassedOn
+from streaming.broker.values import EventNews, HandOver, LinkRecord, PassedOn, Stamp
 from streaming.gather.open_event import Span
 from tidings import avro
 from tidings.codec import MessageLimits, decode_message
 from tidings.errors import BadMessage, Unreadable
 
 
-def encode(record: LinkRecord) -> bytes:
+def encode(record: LinkRecord, stamp: Stamp) -> bytes:
     """The record as it stands on a link topic."""
     from fastavro import schemaless_writer
 
@@ -22,10 +22,11 @@ def encode(record: LinkRecord) -> bytes:
     body = io.BytesIO()
     schemaless_writer(body, _schemas()[kind], _datum(record))
     topic, key = record.about
-    return avro.schema("link").encode({"topic": topic, "key": key, "kind": kind, "body": body.getvalue()})
+    sent = {"bucket": stamp.bucket, "number": stamp.number}
+    return avro.schema("link").encode({"topic": topic, "key": key, **sent, "kind": kind, "body": body.getvalue()})
 
 
-def decode(value: bytes | None, limits: MessageLimits) -> LinkRecord:
+def decode(value: bytes | None, limits: MessageLimits) -> tuple[LinkRecord, Stamp]:
     """The record that a value on a link topic holds; raises `BadMessage` if it holds none."""
     from fastavro import schemaless_reader
 
@@ -37,7 +38,8 @@ def decode(value: bytes | None, limits: MessageLimits) -> LinkRecord:
     try:
         datum = avro.schema("link").decode(value[len(header) :])
         body = schemaless_reader(io.BytesIO(datum["body"]), _schemas()[datum["kind"]], None)
-        return _record(datum["topic"], datum["key"], datum["kind"], body, limits)
+        record = _record(datum["topic"], datum["key"], datum["kind"], body, limits)
+        return record, Stamp(datum["bucket"], datum["number"])
     except (ValueError, EOFError, IndexError, KeyError, TypeError, OverflowError, MemoryError) as error:
         raise BadMessage(Unreadable.BAD_AVRO, f"truncated or damaged: {type(error).__name__}") from error
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from streaming.broker.books import Books
 from streaming.broker.state import BucketState, Rules
-from streaming.broker.values import Decided, LinkRecord, Outcome, Output, PutAside, Send
+from streaming.broker.values import Decided, LinkRecord, Outcome, Output, PutAside, Send, Stamp
 from streaming.gather.entry import Entry, Origin
 from streaming.gather.open_event import OpenEvent
 from tidings.errors import Unreadable
@@ -73,7 +73,17 @@ class Desk:
     def send(self, broker: str, to: str, record: LinkRecord, now_ms: int) -> None:
         """Write a record to a link."""
         self.books(broker).sent[to, type(record).__name__] += 1
-        self.outputs.append(Send(broker, to, record, now_ms))
+        number = self.state.sent[broker, to] = self.state.sent.get((broker, to), 0) + 1
+        self.outputs.append(Send(broker, to, record, Stamp(self.rules.bucket, number), now_ms))
+
+    def is_repeat(self, broker: str, sender: str, stamp: Stamp) -> bool:
+        """Whether a record of a link came before: its sender was interrupted, and sent it again."""
+        at = (broker, sender, stamp.bucket)
+        if stamp.number <= self.state.heard.get(at, 0):
+            self.books(broker).left_out["repeated"] += 1
+            return True
+        self.state.heard[at] = stamp.number
+        return False
 
     def heard(self, broker: str, sender: str, record: LinkRecord, size: int) -> None:
         """Count a record that came over a link."""

@@ -116,8 +116,8 @@ def _arrival(row: Any, origin: Origin, broker: str, value: bytes | None, limits:
     if sender is None:
         key = None if row.record_key is None else bytes(row.record_key)
         return Arrived(origin, broker, decode_message(value, limits), key, value)
-    record = crossing.decode(value, limits)
+    record, stamp = crossing.decode(value, limits)
     size = len(value or b"")
     if isinstance(record, PassedOn):
-        return Arrived(origin, broker, record.message, sender=sender, passed=record, size=size)
-    return Heard(origin, broker, sender, record, size)
+        return Arrived(origin, broker, record.message, sender=sender, passed=record, stamp=stamp, size=size)
+    return Heard(origin, broker, sender, record, stamp, size)

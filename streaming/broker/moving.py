@@ -23,6 +23,8 @@ from topology.plan import Plan, Role
 def heard(desk: Desk, happened: Heard) -> None:
     """A neighbour told what is new about an event, or hands its memory over."""
     record = happened.record
+    if desk.is_repeat(happened.broker, happened.sender, happened.stamp):
+        return
     desk.heard(happened.broker, happened.sender, record, happened.size)
     place = desk.plan.place(happened.broker, record.topic)
     if isinstance(record, HandOver) and place.role in (Role.PASSES, Role.GONE):

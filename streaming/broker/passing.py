@@ -20,9 +20,11 @@ MOST_HOPS = 1000
 def arrived(desk: Desk, happened: Arrived) -> None:
     """Take in a publication, from a publisher or from a neighbour."""
     message, broker, origin = happened.message, happened.broker, happened.origin
-    desk.books(broker).received += 1
     if happened.sender is not None and happened.passed is not None:
+        if desk.is_repeat(broker, happened.sender, happened.stamp):
+            return
         desk.heard(broker, happened.sender, happened.passed, happened.size)
+    desk.books(broker).received += 1
     place = desk.plan.place(broker, message.topic)
     if place.role is Role.GONE:
         _turn_back(desk, happened)

@@ -26,6 +26,8 @@ class Rules:
     """Messages of an event that are kept as they came while the overlay is cut."""
     hosted: frozenset[str] | None = None
     """The brokers that this process serves; None for all."""
+    bucket: str = ""
+    """What this bucket is called by others; no other bucket of any service is called the same."""
 
 
 @dataclass(slots=True)
@@ -103,6 +105,10 @@ class BucketState:
     marks: dict[str, int] = field(default_factory=dict)
     slots: dict[EventKey, Slot] = field(default_factory=dict)
     books: dict[str, Books] = field(default_factory=dict)
+    sent: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By broker and neighbour, the number of the last record that was sent over the link."""
+    heard: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    """By broker, neighbour and the neighbour's bucket, the number of the last record that came over the link."""
     filters: dict[tuple[str, str], Filter] = field(default_factory=dict)
     """By broker and topic, for topics whose filter is adaptive."""
     wake_ms: int = field(default=0, compare=False)

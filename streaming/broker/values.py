@@ -72,6 +72,20 @@ class HandOver:
 LinkRecord: TypeAlias = PassedOn | EventNews | HandOver
 
 
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """Which bucket sent a record over a link, and the how many-th on that link it was.
+
+    A crash makes a bucket send some records twice, with the same stamp: the far end takes each once.
+    """
+
+    bucket: str
+    number: int
+
+
+UNSTAMPED = Stamp("", 0)
+
+
 # ---- in ---------------------------------------------------------------------------------------------------------------
 
 
@@ -87,6 +101,7 @@ class Arrived:
     sender: str | None = None
     passed: PassedOn | None = None
     """What the neighbour sent; None when it came from a publisher."""
+    stamp: Stamp = UNSTAMPED
     size: int = 0
 
     @property
@@ -108,6 +123,7 @@ class Heard:
     broker: str
     sender: str
     record: EventNews | HandOver
+    stamp: Stamp = UNSTAMPED
     size: int = 0
 
 
@@ -239,6 +255,7 @@ class Send:
     sender: str
     to: str
     record: LinkRecord
+    stamp: Stamp
     at_ms: int
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -56,7 +56,8 @@ def bucket_function(settings: BucketSettings) -> Callable[[Any, Iterable[pd.Data
         rows = [row for frame in frames for row in frame.itertuples(index=False)]
         inputs = [happened for row in in_log_order(rows) for happened in to_inputs(row, settings.limits, settings.ticker)]
         before = {broker: books.to_dict() for broker, books in state.books.items()}
-        state, outputs = step(state, inputs, lambda version: load_plan(settings, version), settings.rules)
+        rules = replace(settings.rules, bucket=f"{settings.ticker.service}/{key[0]}")
+        state, outputs = step(state, inputs, lambda version: load_plan(settings, version), rules)
         if state.changed or not group_state.exists:
             group_state.update((blob.encode(state),))
         records = [*to_records(outputs, rows), *books_records(str(settings.ticker.service), int(key[0]), before, state.books)]
@@ -77,7 +78,7 @@ def to_records(outputs: Iterable[Output], rows: Iterable[Any]) -> Iterator[tuple
                 yield output.kafka_topic, names.record_key(told.topic, told.key), value, []
             case Send():
                 link = names.link_topic(output.sender, output.to)
-                yield link, names.record_key(*output.record.about), crossing.encode(output.record), []
+                yield link, names.record_key(*output.record.about), crossing.encode(output.record, output.stamp), []
             case PutAside():
                 origin = output.origin
                 record = output.entry or origins[origin.kafka_topic, origin.partition, origin.offset]

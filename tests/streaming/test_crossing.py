@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.broker import crossing
-from streaming.broker.values import EventNews, HandOver, PassedOn
+from streaming.broker.values import EventNews, HandOver, PassedOn, Stamp
 from streaming.gather.entry import Entry, Origin
 from streaming.gather.open_event import Elsewhere, OpenEvent, Span
 from tidings.codec import MessageLimits, encode_message
@@ -15,6 +15,7 @@ from tidings.errors import BadMessage
 from tidings.message import Message
 from tidings.registers import Claim, Join, Register
 
+STAMP = Stamp("service/3", 17)
 values = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=5) | st.just(("x", "y")) | st.just(1.5)
 times = st.integers(0, 2**45)
 spans = st.builds(Span, times, times)
@@ -59,12 +60,12 @@ def handed(draw: st.DrawFn) -> HandOver:
 
 @given(passed() | news | handed())
 def test_it_comes_over_whole(record):
-    assert crossing.decode(crossing.encode(record), MessageLimits()) == record
+    assert crossing.decode(crossing.encode(record, STAMP), MessageLimits()) == (record, STAMP)
 
 
 @given(news, st.data())
 def test_damaged_bytes_are_refused_or_read_as_something_whole(record, data):
-    value = crossing.encode(record)
+    value = crossing.encode(record, STAMP)
     cut = data.draw(st.integers(0, len(value) - 1))
     with pytest.raises(BadMessage):
         crossing.decode(value[:cut], MessageLimits())
@@ -79,4 +80,7 @@ def test_what_is_no_link_record_is_named(value):
 def test_a_kind_of_another_release_is_refused():
     schema = crossing.avro.schema("link")
     with pytest.raises(BadMessage):
-        crossing.decode(schema.encode({"topic": "t", "key": "k", "kind": "Gossip", "body": b""}), MessageLimits())
+        crossing.decode(
+            schema.encode({"topic": "t", "key": "k", "bucket": "s/1", "number": 1, "kind": "Gossip", "body": b""}),
+            MessageLimits(),
+        )

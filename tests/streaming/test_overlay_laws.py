@@ -22,6 +22,7 @@ TRUTH = {
 
 fields = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 2), min_size=1, max_size=3)
 publishes = st.tuples(st.integers(0, 20_000), st.sampled_from(NAMES), st.sampled_from(["k1", "k2"]), fields)
+streams = st.lists(publishes, min_size=1, max_size=12)
 wheres = st.sampled_from(["", "a = 1", "a >= 1 and b = 0", "key = 'k1'", "exists(c)", "d != 2 or a = 0"])
 subscriptions = st.lists(
     st.builds(
@@ -117,7 +118,7 @@ def check_books(simulator: Simulator) -> None:
 
 
 @settings(max_examples=150, deadline=None)
-@given(overlays(), subscriptions, manners, st.lists(publishes, min_size=1, max_size=12))
+@given(overlays(), subscriptions, manners, streams)
 def test_all_learn_what_they_would_at_one_broker(overlay, wants, manner, published):
     # Nobody disagrees here: else it depends on the order of arrival whether a predicate held for a moment.
     published = [(at_ms, at, key, {name: TRUTH[key, name] for name in stated}) for at_ms, at, key, stated in published]
@@ -168,3 +169,38 @@ def test_measurements_reach_everybody_who_wants_them_once(overlay, wants, publis
                 if t.notification.subscription == record["name"]
             )
             assert mine == sorted(tuple(sorted(stated.items())) for _, _, _, stated in published)
+
+
+class Interrupted(Simulator):
+    """Brokers that are interrupted now and then, and send the last few records of a link again when they are back."""
+
+    def __init__(self, *args, random, **more) -> None:
+        self._random = random
+        self._history = defaultdict(list)
+        super().__init__(*args, **more)
+
+    def _send(self, send) -> None:
+        super()._send(send)
+        history = self._history[send.sender, send.to]
+        history.append(send)
+        if self._random.random() < 0.2:
+            for again in history[-3:]:
+                super()._send(again)
+
+
+@settings(max_examples=80, deadline=None)
+@given(overlays(), overlays(), subscriptions, manners, streams, st.randoms(use_true_random=False))
+def test_what_a_crash_sends_twice_counts_once(one, other, wants, manner, published, random):
+    def run(kind, **more):
+        simulator = kind(plan(*one, topic(window_ms=WINDOW_MS, **manner), *wants), delay, **more)
+        for number, (at_ms, at, key, stated) in enumerate(published):
+            simulator.publish(at_ms, at, Message("incident", key, stated, id=f"m{number}", published_ms=at_ms))
+        simulator.adopt(plan(*other, topic(window_ms=WINDOW_MS, **manner), *wants), 9_000)
+        simulator.run()
+        return simulator
+
+    plain, interrupted = run(Simulator), run(Interrupted, random=random)
+    assert [tell for _, tell in interrupted.told] == [tell for _, tell in plain.told]
+    for name, books in plain.books.items():
+        ours = interrupted.books[name]
+        assert (ours.received, ours.outcomes, ours.sent, ours.heard) == (books.received, books.outcomes, books.sent, books.heard)

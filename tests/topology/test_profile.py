@@ -7,6 +7,7 @@ import time
 import timeit
 from collections.abc import Iterable
 from itertools import product
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -19,7 +20,7 @@ from topology.covering import covers, merged
 from topology.profile import EVERYTHING, MOST_ENTRIES, NOBODY, Profile, profile_of, united
 
 OPTIMISTIC, PATIENT = Missing.OPTIMISTIC, Missing.PATIENT
-law = settings(deadline=None, max_examples=80)
+law = settings(deadline=None, max_examples=60)
 
 
 def subscription(where: str | Predicate, missing: Missing = PATIENT, fields: frozenset[str] | None = None) -> Subscription:
@@ -43,6 +44,7 @@ SHORTEST = [
         ["key in ('k', 'l') and a in (1, 2)"],
         "four corners are a square",
     ),
+    (["b = 2 and a = 1", "a = 3 and b = 2"], ["a in (1, 3) and b = 2"], "written in two ways"),
     (["x < 3 or x > 7", "x >= 2 and x < 3", "x = 3"], ["x <= 3", "x > 7"], "what one asks in two ranges can be two entries"),
     (["x > 1", "a = 1", "b contains 'x'"], ["a = 1", "b contains 'x'", "x > 1"], "what has nothing in common stays"),
     (["a > 5 and a < 3"], [], "what never matches is nobody's wish"),
@@ -52,7 +54,14 @@ SHORTEST = [
 
 @pytest.mark.parametrize(("wheres", "expected", "why"), SHORTEST)
 def test_a_profile_is_the_most_general_set(wheres: list[str], expected: list[str], why: str) -> None:
-    assert texts(profile_of(map(subscription, wheres))) == sorted(expected), why
+    for order in (wheres, wheres[::-1]):
+        assert texts(profile_of(map(subscription, order))) == sorted(expected), why
+
+
+def test_what_is_joined_on_one_field_can_then_be_joined_on_another() -> None:
+    outer = ["x < 1 or x > 9", "x >= 1 and x < 2 or x > 8 and x <= 9"]
+    inner = ["x >= 2 and x < 3 and y = 1", "x >= 2 and x < 3 and y != 1"]
+    assert texts(profile_of([subscription(where, OPTIMISTIC) for where in outer + inner])) == ["x < 3", "x > 8"]
 
 
 def test_the_key_is_always_known_so_hope_and_patience_are_one() -> None:
@@ -111,6 +120,12 @@ def test_too_many_entries_become_no_condition_with_the_same_fields() -> None:
     assert texts(profile) == [""]
     assert profile.fields == frozenset("a") | {f"f{number}" for number in range(MOST_ENTRIES + 1)}
     assert united([profile_of(many[1:]), profile_of(many[:1])]) == profile
+
+
+def test_too_many_alternatives_become_no_condition_too() -> None:
+    wide = [" or ".join(f"f{number}.{part} = 1 and g = {part}" for part in range(60)) for number in range(9)]
+    assert len(profile_of(map(subscription, wide[1:])).entries) == 8
+    assert texts(profile_of(map(subscription, wide))) == [""]
 
 
 def test_many_entries_are_no_burden_if_few_cover_them() -> None:
@@ -203,7 +218,7 @@ def test_a_profile_matches_exactly_when_one_of_its_subscriptions_does(crowd: lis
 @given(crowds, crowds, st.randoms(use_true_random=False))
 @law
 def test_uniting_profiles_is_exact_and_the_order_does_not_matter(
-    here: list[Subscription], there: list[Subscription], random: object
+    here: list[Subscription], there: list[Subscription], random: Random
 ) -> None:
     profiles = [profile_of(here), profile_of(there), NOBODY]
     profile = united(profiles)
@@ -211,7 +226,7 @@ def test_uniting_profiles_is_exact_and_the_order_does_not_matter(
     assert united(reversed(profiles)) == profile
     assert united([*profiles, *profiles]) == profile
     shuffled = [*here, *there]
-    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    random.shuffle(shuffled)
     assert profile_of(shuffled) == profile_of([*here, *there])
 
 
