@@ -20,7 +20,7 @@ def run(settings: Settings) -> Result:
         claims=_claims(found, sizes),
         table=found.table(
             {"profiles": "profiles"},
-            {"efficiency": ("events by CPU second", ".2g"), "relative": ("efficiency", ".1f"), "fullest": ("fullest", ".2f")},
+            {"efficiency": ("events by CPU second", ",.0f"), "relative": ("efficiency", ".1f"), "fullest": ("fullest", ".2f")},
         ),
         seeds=found.seeds,
         plots=[

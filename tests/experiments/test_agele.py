@@ -81,6 +81,12 @@ def test_so_it_does_wherever_the_gatherer_is_and_however_long_it_remembers(more:
         assert figures(gathered(Setup(5, brokers=40), replace(ways, gatherer=6))) == figures(gathered(setup, ways))
 
 
+@pytest.mark.parametrize(("seed", "brokers", "burst"), [(4, 30, 2), (11, 100, 4)])
+def test_so_it_does_when_messages_arrive_at_the_same_time(seed: int, brokers: int, burst: float) -> None:
+    setup = Setup(seed, brokers=brokers, burst=burst, merge=0, redundant=1, messages_per_publisher=3)
+    assert figures(gathered(setup, ways_of(setup))) == figures(measure(setup))
+
+
 def test_where_brokers_on_the_way_decide_too_the_gatherer_alone_is_not_enough() -> None:
     setup = Setup(1, brokers=20, early=True)
     with pytest.raises(ValueError, match="only `measure`"):
