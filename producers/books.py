@@ -48,6 +48,13 @@ def read_books(connection: Connection) -> dict[str, Books]:
     return newest.by_broker()
 
 
+def from_publishers(by_broker: Mapping[str, Books]) -> int:
+    """Messages that came from publishers, not over links."""
+    over_links = sum(count for each in by_broker.values() for (_, kind), count in each.heard.items() if kind != "HandOver")
+    handed = sum(each.outcomes[Outcome.FORWARDED, Why.HANDED_OVER] for each in by_broker.values())
+    return sum(each.received for each in by_broker.values()) - over_links - handed
+
+
 def suppressed_share(books: Books) -> float:
     """The share of messages that nobody had to be bothered with."""
     return (books.total(Outcome.MERGED) + books.total(Outcome.REDUNDANT)) / books.received if books.received else 0.0

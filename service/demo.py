@@ -14,7 +14,7 @@ from statistics import median
 
 from experiments.simulator import Crossed, Simulator
 from producers import control
-from producers.books import read_books
+from producers.books import from_publishers, read_books
 from producers.connection import Connection
 from producers.incidents import incidents
 from producers.log import read_all
@@ -188,7 +188,7 @@ class Demo:
         differences = [f"not told: {tell.notification}" for at, tell in expected.items() if at not in delivered]
         differences += [f"told beside the reference: {value!r}" for topic, value in delivered if (topic, value) not in expected]
         books = read_books(self._connection)
-        if (received := _from_publishers(books)) != self.messages:
+        if (received := from_publishers(books)) != self.messages:
             differences.append(f"{self.messages} messages were published, {received} received")
         loudest = Counter(message.message.key for message in self._run).most_common(1)[0][0]
         told_ms = {tell.notification.id: delivered[at] for at, tell in expected.items() if at in delivered}
@@ -231,17 +231,11 @@ def broker_of(one: Published) -> str:
     return BROKERS[zlib.crc32(one.publisher.encode()) % len(BROKERS)]
 
 
-def _from_publishers(books: Mapping[str, Books]) -> int:
-    """Messages that came from publishers, not over links. What is handed over was received before."""
-    over_links = sum(count for each in books.values() for (_, kind), count in each.heard.items() if kind != "HandOver")
-    return sum(each.received for each in books.values()) - over_links
-
-
 def _all_is_over(books: Mapping[str, Books], messages: int) -> bool:
     """Whether every message has come to its end: none held, none on a link."""
     on_links = sum(sum(each.sent.values()) - sum(each.heard.values()) for each in books.values())
     held = sum(each.total(Outcome.HELD) for each in books.values())
-    return _from_publishers(books) >= messages and on_links == 0 and held == 0
+    return from_publishers(books) >= messages and on_links == 0 and held == 0
 
 
 def _baseline(run: Iterable[Published]) -> dict[tuple[str, str], Crossed]:
