@@ -16,6 +16,13 @@ MODULES: tuple[str, ...] = (
     "agele_fig5",
     "agele_fig6",
     "agele_better",
+    "das_matching",
+    "das_brokers",
+    "das_covering",
+    "das_types",
+    "das_locality",
+    "das_profiles",
+    "das_adaptive",
 )
 
 

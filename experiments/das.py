@@ -7,19 +7,15 @@ gathered, as in DAS: every event travels by itself.
 
 from __future__ import annotations
 
-import gc
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from random import Random
-from statistics import median
 from time import process_time_ns
 from typing import Any, TypeVar
 
-from experiments.harness import Cell, Plot, Row, Series, Settings, Spread, Table, spread
 from experiments.simulator import Delay, Simulator
 from streaming.broker.values import Arrived, Input, Send
 from tidings.control import Snapshot
@@ -42,37 +38,9 @@ TREE = (1, 2, 2, 2, 1, 1, 3, 3)
 on, three brokers are inner ones, and the others hang on them unevenly."""
 
 ATTRIBUTE = "value"
-SAME = 0.02
-"""Loads that differ by less are the same: values and hops take a byte more or less."""
-NOISE = 0.1
-"""Efficiencies that differ by less are the same: a shared machine does not measure better."""
 
 _APART_MS, _HOP_MS = 100, 1
-_TURNS = 10
 _LOWEST, _UNWANTED = 100_000, 500_000  # all values have six digits, so that size says nothing about matching
-
-TREE_NOTE = (
-    "Figure 5 is not in the text. Assumed: links 1-2, 2-3, 2-4, 2-5, 1-6, 1-7, 3-8, 3-9. That fits what is said of it: Broker 2 has "
-    "the most links from five brokers on, 1 to 3 are inner brokers, the rest outer ones, and the tree is uneven."
-)
-TIME_NOTE = (
-    "Efficiency is published events by the CPU seconds that all brokers spend in the step function; the simulator's own work, "
-    "encoding and networks are left out. It is shown relative to event forwarding in the same run, as the machine is shared."
-)
-SCAN_NOTE = (
-    "Ours asks the subscriptions of a broker one after the other, DAS has a tree of them. So an event costs what the brokers cost "
-    "that see it, in proportion to their clients' profiles; what is asked of a link is one look into a set, and cheap."
-)
-LOAD_NOTE = "Network load is what brokers receive from brokers, as encoded on a link; what publishers send is the same for all."
-MEMORY_NOTE = (
-    "Duplication counts an equality as one profile, as DAS does. Ours also merges: what a link is asked for is one list of values, "
-    "so `entries` is far lower."
-)
-
-
-def scale_note(profiles: str, paper: str) -> str:
-    """How much smaller this is than the paper's."""
-    return f"{profiles} instead of {paper}: compare shapes, orders and ratios, not absolute figures."
 
 
 # ---- the set-up -------------------------------------------------------------------------------------------------------
@@ -222,7 +190,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One run. What is said of events is by published event, what is said of profiles by profile of a client."""
+    """One run. What is said of events is per published event, what is said of profiles per profile of a client."""
 
     notifications: float
     link_messages: float
@@ -231,9 +199,9 @@ class Measured:
     entries: float
     fullest: float
     efficiency: float
-    """Events by CPU second of all brokers."""
+    """Events per CPU second of all brokers together."""
     saturation: float
-    """Events by CPU second of the busiest broker: what brokers on machines of their own could keep up with."""
+    """Events per CPU second of the busiest broker: what brokers on machines of their own could keep up with."""
 
 
 def held(setup: Setup, filtering: Filtering) -> Held:
@@ -297,133 +265,3 @@ def measure(setup: Setup, filtering: Filtering, workload: Workload) -> Measured:
     run = Run(setup, filtering, workload)
     run.advance(1)
     return run.measured()
-
-
-# ---- many of them -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One point of a figure; ``at`` names it in the rows."""
-
-    at: Mapping[str, Cell]
-    setup: Setup
-    matching: float
-    locality: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Sweep:
-    """The rows of all points, strategies and seeds."""
-
-    rows: Sequence[Row]
-    seeds: int
-
-    def values(self, measure: str, strategy: Filtering, **at: Cell) -> list[float]:
-        """One for each seed."""
-        asked = {"strategy": str(strategy), **at}
-        found = [row[measure] for row in self.rows if all(row[name] == cell for name, cell in asked.items())]
-        if len(found) != self.seeds:
-            raise ValueError(f"{len(found)} rows have {asked}, not one for each seed")
-        return [float(cell) for cell in found if isinstance(cell, int | float)]
-
-    def of(self, measure: str, strategy: Filtering, **at: Cell) -> Spread:
-        return spread(self.values(measure, strategy, **at))
-
-    def median(self, measure: str, strategy: Filtering, **at: Cell) -> float:
-        return median(self.values(measure, strategy, **at))
-
-    def ratio(self, measure: str, strategy: Filtering, over: Mapping[str, Cell], under: Mapping[str, Cell]) -> float:
-        """How many times as much at one point as at the other, as a median of the seeds."""
-        pairs = zip(self.values(measure, strategy, **over), self.values(measure, strategy, **under), strict=True)
-        return median(one / other for one, other in pairs)
-
-    def plot(self, title: str, axis: tuple[str, str], measure: tuple[str, str], **at: Cell) -> Plot:
-        """One line for each strategy. ``axis`` and ``measure`` are a column and what is written beside it."""
-        column, x_label = axis
-        xs = [x for x in dict.fromkeys(row[column] for row in self._at(at)) if isinstance(x, int | float)]
-        series = [
-            Series.of(str(strategy), xs, [self.of(measure[0], strategy, **at, **{column: x}) for x in xs])
-            for strategy in STRATEGIES
-        ]
-        return Plot(title=title, x_label=x_label, y_label=measure[1], series=series)
-
-    def table(self, parameters: Mapping[str, str], measures: Mapping[str, tuple[str, str]]) -> Table:
-        """One row for each point: by column what to call it, and how a measure is written."""
-        points = list(dict.fromkeys(tuple((name, row[name]) for name in parameters) for row in self.rows))
-        columns = [*parameters.values(), *[f"{said}, {each}" for said, _ in measures.values() for each in STRATEGIES]]
-        cells = [
-            [f"{cell:g}" if isinstance(cell, float) else str(cell) for _, cell in point]
-            + [
-                self.of(measure, strategy, **dict(point)).format(spec)
-                for measure, (_, spec) in measures.items()
-                for strategy in STRATEGIES
-            ]
-            for point in points
-        ]
-        return Table(columns, cells)
-
-    def _at(self, at: Mapping[str, Cell]) -> list[Row]:
-        return [row for row in self.rows if all(row[name] == cell for name, cell in at.items())]
-
-
-def sweep(settings: Settings, points: Sequence[Point], events: int, seeds: Sequence[int]) -> Sweep:
-    """Run all strategies at all points. ``relative`` is the efficiency, by that of event forwarding in the same run.
-
-    All runs of a seed take turns: a slow spell of the machine then hits them alike.
-    """
-    rows: list[Row] = []
-    runs: dict[tuple[int, Filtering], Run] = {}
-    for seed, turn in settings.track(list(product(seeds, range(1, _TURNS + 1)))):
-        if turn == 1:
-            runs = {
-                (number, strategy): Run(point.setup, strategy, Workload(seed, events, point.matching, point.locality))
-                for (number, point), strategy in product(enumerate(points), STRATEGIES)
-            }
-        with _no_collection():
-            for run in runs.values():
-                run.advance(turn / _TURNS)
-        if turn == _TURNS:
-            rows += _rows(points, seed, {at: run.measured() for at, run in runs.items()})
-    return Sweep(rows, len(seeds))
-
-
-def _rows(points: Sequence[Point], seed: int, measured: Mapping[tuple[int, Filtering], Measured]) -> list[Row]:
-    return [
-        {
-            **points[number].at,
-            "strategy": str(strategy),
-            "seed": seed,
-            **asdict(one),
-            "relative": one.efficiency / measured[number, EVENT].efficiency,
-        }
-        for (number, strategy), one in measured.items()
-    ]
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Whose turn it is when garbage is collected is chance; it looks at the objects of all runs."""
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
-# ---- words for claims -------------------------------------------------------------------------------------------------
-
-
-def each(figures: Mapping[Filtering, float], spec: str) -> str:
-    """The figures of the strategies, ready to print.
-
-    >>> each({EVENT: 3.0, PROFILE: 1.25}, ".2f")
-    'event 3.00, profile 1.25'
-    """
-    return ", ".join(f"{strategy} {figure:{spec}}" for strategy, figure in figures.items())
-
-
-def alike(a: float, b: float, within: float) -> bool:
-    """Whether two figures are the same as far as can be told."""
-    return abs(a - b) <= within * max(abs(a), abs(b))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from experiments import das
-from experiments.das import EVENT, NOISE, PROFILE, RENDEZVOUS, SAME, STRATEGIES, TREE, Point, Setup, Sweep, alike, each
+from collections.abc import Sequence
+
+from experiments import das, strategies
+from experiments.das import EVENT, PROFILE, RENDEZVOUS, STRATEGIES, TREE, Setup
 from experiments.harness import Claim, Experiment, Result, Settings
+from experiments.strategies import NOISE, SAME, Point, Sweep, alike, each
 from tidings.topic import Filtering
 
 LOW, HIGH = 0.1, 0.9
@@ -15,37 +18,43 @@ def run(settings: Settings) -> Result:
     sizes = (1, 5, 9) if settings.quick else range(1, 10)
     profiles = 180 if settings.quick else 720
     points = [
-        Point({"p_p": share, "brokers": size}, Setup(TREE[: size - 1], profiles), share) for share in (LOW, HIGH) for size in sizes
+        Point({"p_p": share, "brokers": size}, Setup(TREE[: size - 1], profiles), share)
+        for share in (LOW, HIGH)
+        for size in sizes
     ]
-    found = das.sweep(settings, points, events=90, seeds=settings.seeds(full=3, quick=1))
+    found = strategies.sweep(settings, points, events=90, seeds=settings.seeds(full=3, quick=1))
     return Result(
         rows=found.rows,
-        claims=[*_memory_claims(found, sizes), *_load_claims(found, sizes), *_efficiency_claims(found, sizes)],
+        claims=claims(found, sizes),
         table=found.table(
             {"p_p": "p^p", "brokers": "brokers"},
-            {"duplication": ("duplication", ".2f"), "load_bytes": ("bytes by event", ".0f"), "relative": ("efficiency", ".1f")},
+            {"duplication": ("duplication", ".2f"), "load_bytes": ("bytes per event", ".0f"), "relative": ("efficiency", ".1f")},
         ),
         seeds=found.seeds,
         plots=[
             found.plot("Duplication", ("brokers", "brokers"), ("duplication", "brokers that hold a profile"), p_p=HIGH),
-            found.plot(f"Load (p^p = {LOW})", ("brokers", "brokers"), ("load_bytes", "bytes by event"), p_p=LOW),
-            found.plot(f"Load (p^p = {HIGH})", ("brokers", "brokers"), ("load_bytes", "bytes by event"), p_p=HIGH),
-            found.plot(f"Efficiency (p^p = {LOW})", ("brokers", "brokers"), ("efficiency", "events by CPU second"), p_p=LOW),
+            found.plot(f"Load (p^p = {LOW})", ("brokers", "brokers"), ("load_bytes", "bytes per event"), p_p=LOW),
+            found.plot(f"Load (p^p = {HIGH})", ("brokers", "brokers"), ("load_bytes", "bytes per event"), p_p=HIGH),
+            found.plot(f"Efficiency (p^p = {LOW})", ("brokers", "brokers"), ("efficiency", "events per CPU second"), p_p=LOW),
         ],
         notes=[
-            das.scale_note(f"{profiles} profiles in all", "200,000"),
-            das.TREE_NOTE,
-            "Parallel efficiency takes what the busiest broker can keep up with, by the number of brokers and what one broker alone "
-            "can. More brokers have fewer clients each, and ours asks those one by one: so it can be above 1.",
-            das.SCAN_NOTE,
-            das.MEMORY_NOTE,
-            das.LOAD_NOTE,
-            das.TIME_NOTE,
+            strategies.scale_note(f"{profiles} profiles in all", "200,000"),
+            strategies.TREE_NOTE,
+            "Parallel efficiency takes what the busiest broker can keep up with, by the number of brokers and what one broker "
+            "alone can. More brokers have fewer clients each, and ours asks those one by one: so it can be above 1.",
+            strategies.SCAN_NOTE,
+            strategies.MEMORY_NOTE,
+            strategies.LOAD_NOTE,
+            strategies.TIME_NOTE,
         ],
     )
 
 
-def _memory_claims(found: Sweep, sizes: range | tuple[int, ...]) -> list[Claim]:
+def claims(found: Sweep, sizes: Sequence[int]) -> list[Claim]:
+    return [*_memory_claims(found, sizes), *_load_claims(found, sizes), *_efficiency_claims(found, sizes)]
+
+
+def _memory_claims(found: Sweep, sizes: Sequence[int]) -> list[Claim]:
     held = {size: {s: found.median("duplication", s, p_p=HIGH, brokers=size) for s in STRATEGIES} for size in sizes}
     largest = held[sizes[-1]]
     return [
@@ -64,7 +73,7 @@ def _memory_claims(found: Sweep, sizes: range | tuple[int, ...]) -> list[Claim]:
     ]
 
 
-def _load_claims(found: Sweep, sizes: range | tuple[int, ...]) -> list[Claim]:
+def _load_claims(found: Sweep, sizes: Sequence[int]) -> list[Claim]:
     loads = {size: {s: found.median("load_bytes", s, p_p=HIGH, brokers=size) for s in STRATEGIES} for size in sizes}
     crossings = [found.median("link_messages", EVENT, p_p=HIGH, brokers=size) for size in sizes]
     wide = loads[sizes[-1]]
@@ -74,8 +83,8 @@ def _load_claims(found: Sweep, sizes: range | tuple[int, ...]) -> list[Claim]:
         Claim(
             "network load: event forwarding's grows by the same with every broker (figure 7 b)",
             "constant increase",
-            f"{crossings[-1]:g} link messages by event with {sizes[-1]} brokers",
-            all(alike(found, size - 1, SAME) for size, found in zip(sizes, crossings, strict=True)),
+            f"{crossings[-1]:g} link messages per event with {sizes[-1]} brokers",
+            all(alike(crossed, size - 1, SAME) for size, crossed in zip(sizes, crossings, strict=True)),
         ),
         Claim(
             "the order is the reverse of the duplication's",
@@ -92,7 +101,7 @@ def _load_claims(found: Sweep, sizes: range | tuple[int, ...]) -> list[Claim]:
     ]
 
 
-def _efficiency_claims(found: Sweep, sizes: range | tuple[int, ...]) -> list[Claim]:
+def _efficiency_claims(found: Sweep, sizes: Sequence[int]) -> list[Claim]:
     last = sizes[-1]
     gains = {share: {s: _gain(found, "efficiency", s, share, last) for s in STRATEGIES} for share in (LOW, HIGH)}
     parallel = {size: {s: _gain(found, "saturation", s, LOW, size) / size for s in STRATEGIES} for size in sizes}

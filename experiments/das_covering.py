@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from experiments import das
-from experiments.das import EVENT, NOISE, PROFILE, RENDEZVOUS, SAME, STRATEGIES, Point, Setup, Sweep, alike, each
-from experiments.harness import Claim, Experiment, Result, Settings
+from itertools import pairwise
+
+from experiments import das, strategies
+from experiments.das import EVENT, PROFILE, RENDEZVOUS, STRATEGIES, Setup
+from experiments.harness import Cell, Claim, Experiment, Result, Settings
+from experiments.strategies import NOISE, SAME, Point, Sweep, against, alike, each
 from tidings.topic import Filtering
 
 LOW, HIGH = 0.1, 0.9
@@ -25,35 +28,37 @@ def run(settings: Settings) -> Result:
         for share in (LOW, HIGH)
         for covering in coverings
     ]
-    found = das.sweep(settings, points, events=80 if settings.quick else 160, seeds=settings.seeds(full=2, quick=1))
-    axis, load = ("sigma", "profiles for each value σ"), ("load_bytes", "bytes by event")
+    found = strategies.sweep(settings, points, events=80 if settings.quick else 160, seeds=settings.seeds(full=2, quick=1))
+    axis, load = ("sigma", "profiles for each value σ"), ("load_bytes", "bytes per event")
     return Result(
         rows=found.rows,
-        claims=[*_memory_claims(found, coverings), *_load_claims(found, coverings), *_efficiency_claims(found, coverings)],
+        claims=claims(found, coverings),
         table=found.table(
             {"fixed": "fixed", "share": "at", "sigma": "σ"},
-            {"duplication": ("duplication", ".2f"), "load_bytes": ("bytes by event", ".0f"), "relative": ("efficiency", ".1f")},
+            {"duplication": ("duplication", ".2f"), "load_bytes": ("bytes per event", ".0f"), "relative": ("efficiency", ".1f")},
         ),
         seeds=found.seeds,
         plots=[
             found.plot("Duplication", axis, ("duplication", "brokers that hold a profile"), fixed=EVENTS, share=LOW),
             found.plot(f"Load (p^e = {HIGH})", axis, load, fixed=EVENTS, share=HIGH),
             found.plot(f"Load (p^p = {HIGH})", axis, load, fixed=PROFILES, share=HIGH),
-            found.plot(
-                f"Efficiency (p^p = {HIGH})", axis, ("efficiency", "events by CPU second"), fixed=PROFILES, share=HIGH
-            ),
+            found.plot(f"Efficiency (p^p = {HIGH})", axis, ("efficiency", "events per CPU second"), fixed=PROFILES, share=HIGH),
         ],
         notes=[
-            das.scale_note(f"{per_broker} profiles a broker", "50,000"),
+            strategies.scale_note(f"{per_broker} profiles a broker", "50,000"),
             "Profiles that ask for the same value are at the same broker, as in the paper.",
-            das.SCAN_NOTE,
-            "At p^e = 0.9 every event matches at one broker only, so profile forwarding still spares the others on a bus. The paper says "
-            "that nearly all events have to be flooded then; with one home for each value they have not.",
-            das.MEMORY_NOTE,
-            das.LOAD_NOTE,
-            das.TIME_NOTE,
+            strategies.SCAN_NOTE,
+            "Also at p^e = 0.9 an event matches at one broker only, so profile forwarding still spares some of the others. The "
+            "paper says that nearly all events have to be flooded then; with one home for each value they have not.",
+            strategies.MEMORY_NOTE,
+            strategies.LOAD_NOTE,
+            strategies.TIME_NOTE,
         ],
     )
+
+
+def claims(found: Sweep, coverings: tuple[int, ...]) -> list[Claim]:
+    return [*_memory_claims(found, coverings), *_load_claims(found, coverings), *_efficiency_claims(found, coverings)]
 
 
 def _memory_claims(found: Sweep, coverings: tuple[int, ...]) -> list[Claim]:
@@ -61,13 +66,11 @@ def _memory_claims(found: Sweep, coverings: tuple[int, ...]) -> list[Claim]:
     ordered = list(held.values())
     return [
         Claim(
-            "duplication falls with more coverings; profile forwarding's is the largest, event forwarding's the least (figure 9 c)",
+            "duplication falls with more coverings; that of profile forwarding is the largest (figure 9 c)",
             "profile > rendezvous > event, falling",
             f"σ = 1: {each(ordered[0], '.2f')}",
             all(one[PROFILE] > one[RENDEZVOUS] > one[EVENT] for one in ordered)
-            and all(
-                before[s] > after[s] for before, after in zip(ordered, ordered[1:], strict=False) for s in (PROFILE, RENDEZVOUS)
-            ),
+            and all(before[s] > after[s] for before, after in pairwise(ordered) for s in (PROFILE, RENDEZVOUS)),
         ),
         Claim(
             "with many coverings, profile forwarding and rendezvous come down to event forwarding (figure 9 c)",
@@ -108,7 +111,7 @@ def _load_claims(found: Sweep, coverings: tuple[int, ...]) -> list[Claim]:
             "that effect becomes weaker as σ grows",
             "weaker",
             f"profile forwarding: {', '.join(f'{load:.0f}' for load in falls)} bytes",
-            all(before > after for before, after in zip(steps, steps[1:], strict=False)),
+            all(before > after for before, after in pairwise(steps)),
         ),
         Claim(
             "a high p^p means more load, but for event forwarding (figure 9 b)",
@@ -137,17 +140,17 @@ def _efficiency_claims(found: Sweep, coverings: tuple[int, ...]) -> list[Claim]:
         Claim(
             "at high p^e the three hardly differ (within a quarter, we say; figure 8 a)",
             "marginal",
-            f"p^e = {HIGH}, by event: {each(relative[HIGH], '.1f')}",
+            f"p^e = {HIGH}: {against(relative[HIGH])}",
             all(alike(ratio, 1, 0.25) for ratio in relative[HIGH].values()),
         ),
         Claim(
             "at small p^e profile forwarding is by far the most efficient (figure 8 a)",
             "by far",
-            f"p^e = {LOW}, by event: {each(relative[LOW], '.1f')}",
+            f"p^e = {LOW}: {against(relative[LOW])}",
             relative[LOW][PROFILE] > (1 + NOISE) * max(relative[LOW][EVENT], relative[LOW][RENDEZVOUS]),
         ),
         Claim(
-            "at the same p^p, efficiency rises with σ: profile forwarding's the most, rendezvous' less, event's not (figure 8 b; within a fifth, we say)",
+            "at the same p^p, profile forwarding gains the most efficiency with σ, event none (figure 8 b; within a fifth)",
             "profile > rendezvous > event",
             f"σ = {last} by σ = 1, p^p = {HIGH}: {each(gained, '.2f')}",
             gained[PROFILE] > gained[RENDEZVOUS] > gained[EVENT] and alike(gained[EVENT], 1, 2 * NOISE),
@@ -156,7 +159,7 @@ def _efficiency_claims(found: Sweep, coverings: tuple[int, ...]) -> list[Claim]:
 
 
 def _change(found: Sweep, measure: str, strategy: Filtering, fixed: str, share: float, first: int, last: int) -> float:
-    at = {"fixed": fixed, "share": share}
+    at: dict[str, Cell] = {"fixed": fixed, "share": share}
     return found.ratio(measure, strategy, {**at, "sigma": last}, {**at, "sigma": first})
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from experiments import das
-from experiments.das import EVENT, NOISE, PROFILE, RENDEZVOUS, SAME, STRATEGIES, Point, Setup, Sweep, alike, each
+from experiments import das, strategies
+from experiments.das import EVENT, PROFILE, RENDEZVOUS, STRATEGIES, Setup
 from experiments.harness import Claim, Experiment, Result, Settings
+from experiments.strategies import NOISE, SAME, Point, Sweep, against, alike, each
 
 ONE, NINE = 1, 9
 SHARES = (0.05, 0.2, 0.4, 0.7, 1.0)
@@ -21,27 +22,27 @@ def run(settings: Settings) -> Result:
         Point({"sigma": covering, "p_e": round(share, 4), "p_p": round(share * covering, 4)}, setups[covering], share)
         for covering, share in dict.fromkeys(by_events + by_profiles)
     ]
-    found = das.sweep(settings, points, events=100 if settings.quick else 160, seeds=settings.seeds(full=3, quick=1))
+    found = strategies.sweep(settings, points, events=100 if settings.quick else 160, seeds=settings.seeds(full=3, quick=1))
     return Result(
         rows=found.rows,
-        claims=[*_load_claims(found, shares), *_efficiency_claims(found, shares)],
+        claims=claims(found, shares),
         table=found.table(
             {"sigma": "σ", "p_e": "p^e", "p_p": "p^p"},
-            {"load_bytes": ("bytes by event", ".0f"), "relative": ("efficiency", ".1f")},
+            {"load_bytes": ("bytes per event", ".0f"), "relative": ("efficiency", ".1f")},
         ),
         seeds=found.seeds,
         plots=[
-            found.plot("Load (σ = 1)", ("p_e", "matching events p^e"), ("load_bytes", "bytes by event"), sigma=ONE),
+            found.plot("Load (σ = 1)", ("p_e", "matching events p^e"), ("load_bytes", "bytes per event"), sigma=ONE),
             _by_profiles(found, shares).plot(
-                "Load (σ = 9)", ("p_p", "matching profiles p^p"), ("load_bytes", "bytes by event"), sigma=NINE
+                "Load (σ = 9)", ("p_p", "matching profiles p^p"), ("load_bytes", "bytes per event"), sigma=NINE
             ),
-            found.plot("Efficiency (σ = 1)", ("p_e", "matching events p^e"), ("efficiency", "events by CPU second"), sigma=ONE),
+            found.plot("Efficiency (σ = 1)", ("p_e", "matching events p^e"), ("efficiency", "events per CPU second"), sigma=ONE),
         ],
         notes=[
-            das.scale_note(f"{per_broker} profiles a broker", "50,000"),
-            das.LOAD_NOTE,
-            das.TIME_NOTE,
-            das.SCAN_NOTE,
+            strategies.scale_note(f"{per_broker} profiles a broker", "50,000"),
+            strategies.LOAD_NOTE,
+            strategies.TIME_NOTE,
+            strategies.SCAN_NOTE,
         ],
     )
 
@@ -49,6 +50,10 @@ def run(settings: Settings) -> Result:
 def _by_profiles(found: Sweep, shares: tuple[float, ...]) -> Sweep:
     """The points of the same p^p as those with σ = 1."""
     return Sweep([row for row in found.rows if row["p_p"] in shares], found.seeds)
+
+
+def claims(found: Sweep, shares: tuple[float, ...]) -> list[Claim]:
+    return [*_load_claims(found, shares), *_efficiency_claims(found, shares)]
 
 
 def _load_claims(found: Sweep, shares: tuple[float, ...]) -> list[Claim]:
@@ -93,7 +98,7 @@ def _efficiency_claims(found: Sweep, shares: tuple[float, ...]) -> list[Claim]:
         Claim(
             "at small p^e, profile forwarding is the most efficient (figure 3 a)",
             "profile far above the others",
-            f"at p^e = {low}, by event: {each(relative[low], '.1f')}",
+            f"at p^e = {low}: {against(relative[low])}",
             relative[low][PROFILE] > (1 + NOISE) * max(relative[low][EVENT], relative[low][RENDEZVOUS]),
         ),
         Claim(
@@ -105,7 +110,7 @@ def _efficiency_claims(found: Sweep, shares: tuple[float, ...]) -> list[Claim]:
         Claim(
             "rendezvous lies between event and profile forwarding (figure 3 b)",
             "between",
-            f"at p^p = 1, by event: {each(relative[high], '.1f')}",
+            f"at p^p = {high:g}: {against(relative[high])}",
             all((1 - NOISE) * one[EVENT] <= one[RENDEZVOUS] <= (1 + NOISE) * one[PROFILE] for one in relative.values()),
         ),
         Claim(
@@ -117,6 +122,4 @@ def _efficiency_claims(found: Sweep, shares: tuple[float, ...]) -> list[Claim]:
     ]
 
 
-EXPERIMENT = Experiment(
-    "das-matching", "How much matches: network load and efficiency", f"{das.PAPER}, figures 3 and 4", run
-)
+EXPERIMENT = Experiment("das-matching", "How much matches: network load and efficiency", f"{das.PAPER}, figures 3 and 4", run)

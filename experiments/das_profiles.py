@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from experiments import das
-from experiments.das import EVENT, NOISE, PROFILE, RENDEZVOUS, STRATEGIES, Point, Setup, Sweep, each
-from experiments.harness import Claim, Experiment, Plot, Result, Settings
+from experiments import das, strategies
+from experiments.das import EVENT, PROFILE, RENDEZVOUS, STRATEGIES, Setup
+from experiments.harness import Claim, Experiment, Result, Settings
+from experiments.strategies import NOISE, Point, Sweep, against, each
 
 MATCHING = 0.8
 
@@ -14,36 +15,36 @@ MATCHING = 0.8
 def run(settings: Settings) -> Result:
     sizes = (100, 200, 400) if settings.quick else (200, 400, 800, 1600, 3200)
     points = [Point({"profiles": size}, Setup(profiles=size), MATCHING) for size in sizes]
-    found = das.sweep(settings, points, events=60 if settings.quick else 100, seeds=settings.seeds(full=3, quick=1))
+    found = strategies.sweep(settings, points, events=60 if settings.quick else 100, seeds=settings.seeds(full=3, quick=1))
     return Result(
         rows=found.rows,
-        claims=_claims(found, sizes),
+        claims=claims(found, sizes),
         table=found.table(
             {"profiles": "profiles"},
-            {"efficiency": ("events by CPU second", ",.0f"), "relative": ("efficiency", ".1f"), "fullest": ("fullest", ".2f")},
+            {"efficiency": ("events per CPU second", ",.0f"), "relative": ("efficiency", ".1f"), "fullest": ("fullest", ".2f")},
         ),
         seeds=found.seeds,
         plots=[
-            _log(found, "Efficiency", ("efficiency", "events by CPU second")),
-            found.plot("Memory", ("profiles", "profiles"), ("fullest", "share of all profiles at the fullest broker")),
+            replace(
+                found.plot("Efficiency", ("profiles", "profiles"), ("efficiency", "events per CPU second")),
+                x_log=True,
+                y_log=True,
+            ),
+            replace(found.plot("Memory", ("profiles", "profiles"), ("fullest", "share at the fullest broker")), x_log=True),
         ],
         notes=[
-            das.scale_note(f"{sizes[0]} to {sizes[-1]} profiles", "up to 400,000"),
-            "The plunge of figure 14 is where a broker's 256 MB were full; that is not measured. What it follows from is: `fullest` is "
-            "the share of all profiles that the broker with the most has to hold.",
-            "In DAS the rendezvous broker filters every event by all profiles. In ours it asks each link by one look into a set, and fewer "
-            "brokers see the event than with event forwarding: so rendezvous has no reason to be the slowest.",
-            das.SCAN_NOTE,
-            das.TIME_NOTE,
+            strategies.scale_note(f"{sizes[0]} to {sizes[-1]} profiles", "up to 400,000"),
+            "The plunge of figure 14 is where a broker's 256 MB were full; that is not measured. What it follows from is: "
+            "`fullest` is the share of all profiles that the broker with the most has to hold.",
+            "In DAS the rendezvous broker filters every event by all profiles. In ours it asks each link by one look into a set, "
+            "and fewer brokers see the event than with event forwarding: so rendezvous has no reason to be the slowest.",
+            strategies.SCAN_NOTE,
+            strategies.TIME_NOTE,
         ],
     )
 
 
-def _log(found: Sweep, title: str, measure: tuple[str, str]) -> Plot:
-    return replace(found.plot(title, ("profiles", "profiles"), measure), x_log=True, y_log=True)
-
-
-def _claims(found: Sweep, sizes: tuple[int, ...]) -> list[Claim]:
+def claims(found: Sweep, sizes: tuple[int, ...]) -> list[Claim]:
     first, last = sizes[0], sizes[-1]
     kept = {s: found.ratio("efficiency", s, {"profiles": last}, {"profiles": first}) for s in STRATEGIES}
     relative = {size: {s: found.median("relative", s, profiles=size) for s in STRATEGIES} for size in sizes}
@@ -58,13 +59,13 @@ def _claims(found: Sweep, sizes: tuple[int, ...]) -> list[Claim]:
         Claim(
             "profile forwarding is the most efficient, as long as memory lasts",
             "profile best",
-            f"with {last}, by event: {each(relative[last], '.1f')}",
+            f"with {last}: {against(relative[last])}",
             all(one[PROFILE] > max(one[EVENT], one[RENDEZVOUS]) for one in relative.values()),
         ),
         Claim(
             "at p^e = 0.8 rendezvous is the least efficient",
             "event > rendezvous",
-            f"with {last}, by event: rendezvous {relative[last][RENDEZVOUS]:.1f}",
+            f"with {last}: {against({RENDEZVOUS: relative[last][RENDEZVOUS]})}",
             all(one[RENDEZVOUS] < one[EVENT] * (1 - NOISE) for one in relative.values()),
         ),
         Claim(

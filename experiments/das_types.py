@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from experiments import das
-from experiments.das import EVENT, NOISE, PROFILE, RENDEZVOUS, SAME, STRATEGIES, TREE, Point, Setup, Sweep, alike, each
+from collections.abc import Sequence
+from itertools import pairwise
+
+from experiments import das, strategies
+from experiments.das import EVENT, PROFILE, RENDEZVOUS, STRATEGIES, TREE, Setup
 from experiments.harness import Claim, Experiment, Result, Settings
+from experiments.strategies import NOISE, SAME, Point, Sweep, alike, each
 from tidings.topic import Filtering
 
 LOW, HIGH = 0.1, 0.9
@@ -18,35 +22,39 @@ def run(settings: Settings) -> Result:
         for share in (LOW, HIGH)
         for count in counts
     ]
-    found = das.sweep(settings, points, events=90 if settings.quick else 120, seeds=settings.seeds(full=3, quick=1))
+    found = strategies.sweep(settings, points, events=90 if settings.quick else 120, seeds=settings.seeds(full=3, quick=1))
     axis = ("types", "event types")
     return Result(
         rows=found.rows,
-        claims=[*_memory_claims(found, counts), *_load_claims(found, counts), *_efficiency_claims(found, counts)],
+        claims=claims(found, counts),
         table=found.table(
             {"p_p": "p^p", "types": "types"},
-            {"duplication": ("duplication", ".2f"), "load_bytes": ("bytes by event", ".0f"), "relative": ("efficiency", ".1f")},
+            {"duplication": ("duplication", ".2f"), "load_bytes": ("bytes per event", ".0f"), "relative": ("efficiency", ".1f")},
         ),
         seeds=found.seeds,
         plots=[
             found.plot("Duplication", axis, ("duplication", "brokers that hold a profile"), p_p=HIGH),
-            found.plot(f"Load (p^p = {HIGH})", axis, ("load_bytes", "bytes by event"), p_p=HIGH),
-            found.plot(f"Efficiency (p^p = {LOW})", axis, ("efficiency", "events by CPU second"), p_p=LOW),
+            found.plot(f"Load (p^p = {HIGH})", axis, ("load_bytes", "bytes per event"), p_p=HIGH),
+            found.plot(f"Efficiency (p^p = {LOW})", axis, ("efficiency", "events per CPU second"), p_p=LOW),
         ],
         notes=[
-            das.scale_note(f"{profiles} profiles in all", "180,000"),
-            das.TREE_NOTE,
+            strategies.scale_note(f"{profiles} profiles in all", "180,000"),
+            strategies.TREE_NOTE,
             "Broker n is the rendezvous of type n. The paper does not say so, but its loads that fall first and then rise fit.",
-            "A broker asks the subscriptions of an event's type only, one after the other: with k types there are k times fewer of "
-            "them, so here all strategies gain from types. DAS has a tree for each type and gains little.",
-            das.MEMORY_NOTE,
-            das.LOAD_NOTE,
-            das.TIME_NOTE,
+            "A broker asks the subscriptions of an event's type only, one after the other: with k types there are k times fewer "
+            "of them, so here all strategies gain from types. DAS has a tree for each type and gains little.",
+            strategies.MEMORY_NOTE,
+            strategies.LOAD_NOTE,
+            strategies.TIME_NOTE,
         ],
     )
 
 
-def _memory_claims(found: Sweep, counts: range | tuple[int, ...]) -> list[Claim]:
+def claims(found: Sweep, counts: Sequence[int]) -> list[Claim]:
+    return [*_memory_claims(found, counts), *_load_claims(found, counts), *_efficiency_claims(found, counts)]
+
+
+def _memory_claims(found: Sweep, counts: Sequence[int]) -> list[Claim]:
     held = {count: {s: found.median("duplication", s, p_p=HIGH, types=count) for s in STRATEGIES} for count in counts}
     rendezvous = {count: one[RENDEZVOUS] for count, one in held.items()}
     return [
@@ -65,14 +73,14 @@ def _memory_claims(found: Sweep, counts: range | tuple[int, ...]) -> list[Claim]
     ]
 
 
-def _load_claims(found: Sweep, counts: range | tuple[int, ...]) -> list[Claim]:
+def _load_claims(found: Sweep, counts: Sequence[int]) -> list[Claim]:
     loads = {s: {count: found.median("load_bytes", s, p_p=LOW, types=count) for count in counts} for s in STRATEGIES}
     spans = {s: (min(loads[s].values()), max(loads[s].values())) for s in (EVENT, PROFILE)}
     rendezvous = loads[RENDEZVOUS]
     more = {s: found.ratio("load_bytes", s, {"p_p": HIGH, "types": 1}, {"p_p": LOW, "types": 1}) for s in STRATEGIES}
     return [
         Claim(
-            "network load of event and profile forwarding is stable (figure 11 b; within a quarter for profile, as homes are drawn)",
+            "network load of event and profile forwarding is stable (figure 11 b; within a quarter, we say, as homes are drawn)",
             "stable",
             ", ".join(f"{s} {low:.0f} to {high:.0f} bytes" for s, (low, high) in spans.items()),
             alike(*spans[EVENT], SAME) and alike(*spans[PROFILE], 0.25),
@@ -95,10 +103,10 @@ def _load_claims(found: Sweep, counts: range | tuple[int, ...]) -> list[Claim]:
 def _rises(figures: dict[int, float]) -> bool:
     """Whether nine types take more than two, and each half of the way takes more than the half before."""
     some = [figures[count] for count in figures if count in (2, 5, 9)]
-    return all(before < after for before, after in zip(some, some[1:], strict=False))
+    return all(before < after for before, after in pairwise(some))
 
 
-def _efficiency_claims(found: Sweep, counts: range | tuple[int, ...]) -> list[Claim]:
+def _efficiency_claims(found: Sweep, counts: Sequence[int]) -> list[Claim]:
     last = counts[-1]
     gains = {s: _ratio(found, s, last, 1) for s in STRATEGIES}
     lost = {s: found.ratio("efficiency", s, {"p_p": HIGH, "types": 1}, {"p_p": LOW, "types": 1}) for s in STRATEGIES}
@@ -106,7 +114,7 @@ def _efficiency_claims(found: Sweep, counts: range | tuple[int, ...]) -> list[Cl
     early, late = _ratio(found, RENDEZVOUS, 2, 1), _ratio(found, RENDEZVOUS, last, 2)
     return [
         Claim(
-            "profile and event forwarding are nearly as efficient with many types as with one (within a quarter, we say; figure 10)",
+            "profile and event forwarding are about as efficient with many types as with one (figure 10; within a quarter)",
             "nearly constant, a small increase",
             f"{last} types by one: event {gains[EVENT]:.1f}, profile {gains[PROFILE]:.1f}",
             all(alike(gains[s], 1, 0.25) for s in (EVENT, PROFILE)),
@@ -120,7 +128,7 @@ def _efficiency_claims(found: Sweep, counts: range | tuple[int, ...]) -> list[Cl
         Claim(
             "rendezvous becomes more efficient with a few types, then less with outer rendezvous brokers (figure 10 c)",
             "rises, then falls",
-            f"2 types by one: {early:.1f}; {last} by 2: {late:.1f}; by event forwarding: {relative}",
+            f"2 types by one: {early:.1f}; {last} by 2: {late:.1f}; against event forwarding: {relative}",
             early > 1 + NOISE and late < 1 - NOISE,
         ),
     ]

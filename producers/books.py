@@ -9,7 +9,7 @@ from typing import Any
 from producers.connection import Connection
 from producers.log import read_all
 from streaming.broker.books import Books, total
-from streaming.broker.values import EventNews, HandOver, Outcome, PassedOn
+from streaming.broker.values import EventNews, HandOver, Outcome, PassedOn, Why
 from topology import names
 
 _KINDS = {"publications": PassedOn.__name__, "events": EventNews.__name__, "handovers": HandOver.__name__}

@@ -439,8 +439,8 @@ def test_rates_of_traffic() -> None:
 
     assert rates(das_adaptive.abrupt(Random(1), 2000), 5) == pytest.approx(das_adaptive.RATES, abs=0.03)
     assert rates(das_adaptive.gradual(Random(1), 2000), 4) == pytest.approx([0.5225, 0.7475, 0.75, 0.51], abs=0.03)
-    assert rates(das_adaptive.alternating(Random(1), 100), 3) == [1, 0.5, 0.5]
-    assert rates(das_adaptive.by_turns(Random(1), 100), 3 * 2) == [1, 0] * 3
+    assert rates(das_adaptive.alternating(Random(1), 100), 2) == [1, 0.5]
+    assert rates(das_adaptive.by_turns(Random(1), 100), 2 * 2) == [1, 0] * 2
 
 
 def found_of(adaptive: Outcome, profile: Outcome) -> dict[tuple[str, int, Filtering], Outcome]:

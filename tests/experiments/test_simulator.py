@@ -126,7 +126,7 @@ def test_sizes_are_those_of_the_records_as_they_are_encoded() -> None:
     for ends, crossed in simulator.crossed.items():
         there = [send for send in sent if (send.sender, send.to) == ends]
         assert crossed.records == len(there) == 2
-        assert crossed.bytes == sum(len(crossing.encode(send.record)) for send in there) > 0
+        assert crossed.bytes == sum(len(crossing.encode(send.record, send.stamp)) for send in there) > 0
         assert crossed.bytes == simulator.books[ends[1]].heard_bytes[ends[0]], "the far end counts the same"
 
 
