@@ -189,17 +189,22 @@ def first_times(published: Iterable[Published]) -> dict[str, int]:
 def event_times(published: Iterable[Published], told: Iterable[Tell]) -> Times:
     """The times of what was told."""
     first_ms = first_times(published)
-    facts: dict[tuple[str, str], set[str]] = defaultdict(set)
-    received: dict[tuple[str, str], int] = {}
-    known: dict[tuple[str, str], int] = {}
-    for tell in told:
-        at = (tell.notification.subscription, tell.notification.key)
-        received[at] = tell.at_ms
-        if tell.notification.news.keys() - facts[at]:
-            facts[at].update(tell.notification.news)
-            known[at] = tell.at_ms
 
     def mean(last_ms: Mapping[tuple[str, str], int]) -> float:
         return sum(ms - first_ms[key] for (_, key), ms in last_ms.items()) / len(last_ms) / UNIT_MS
 
-    return Times(mean(received), mean(known))
+    return Times(*(mean(last_ms) for last_ms in last_times(told)))
+
+
+def last_times(told: Iterable[Tell]) -> tuple[dict[tuple[str, str], int], dict[tuple[str, str], int]]:
+    """For each subscription and event when the last came, and when the last came that was not known before."""
+    received: dict[tuple[str, str], int] = {}
+    known: dict[tuple[str, str], int] = {}
+    facts: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for tell in told:
+        at, news = (tell.notification.subscription, tell.notification.key), tell.notification.news.keys()
+        received[at] = tell.at_ms
+        if news - facts[at]:
+            facts[at].update(news)
+            known[at] = tell.at_ms
+    return received, known

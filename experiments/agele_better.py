@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, TypeAlias
 
 from experiments.agele import Outcomes, Setup, measure, overlay_of
-from experiments.compared import FIXED, READINGS, Compared, Sample
+from experiments.compared import FIXED, READINGS, Compared, Sample, percent
 from experiments.harness import Claim, Experiment, Plot, Result, Series, Settings, Spread, Table, spread
 from experiments.ways import gathered, siena, ways_of
 from topology.overlay import Overlay
@@ -145,22 +145,17 @@ def _table(found: Found) -> Table:
 
 
 def _plots(found: Found, sizes: Sequence[int]) -> list[Plot]:
-    def lines(of: str) -> list[Series]:
-        return [Series(name, sizes, [100 * _figure(found[size, name], of) for size in sizes]) for name in VARIANTS]
+    def lines(figure: Callable[[Beside], Spread]) -> list[Series]:
+        return [percent(name, sizes, [figure(found[size, name]) for size in sizes]) for name in VARIANTS]
 
-    shown = {
-        "load": ("Link messages", "% of Siena's"),
-        "received": ("Time increase (received)", "% over Siena"),
-        "known": ("Time increase (known)", "% over Siena"),
-    }
-    return [
-        Plot(title=title, x_label="brokers", y_label=label, series=lines(of), x_log=True) for of, (title, label) in shown.items()
+    shown: list[tuple[str, str, Callable[[Beside], Spread]]] = [
+        ("Link messages", "% of those as published", lambda each: each.links),
+        ("Time increase (received)", "% over Siena", lambda each: each.sample.received),
+        ("Time increase (known)", "% over Siena", lambda each: each.sample.known),
     ]
-
-
-def _figure(beside: Beside, of: str) -> float:
-    value: Spread = getattr(beside.sample, of)
-    return value.median
+    return [
+        Plot(title=title, x_label="brokers", y_label=label, series=lines(figure), x_log=True) for title, label, figure in shown
+    ]
 
 
 NOTES = [

@@ -114,8 +114,8 @@ def _plots(samples: Samples, sizes: Sequence[int]) -> list[Plot]:
 def _notes(samples: Samples, sizes: Sequence[int]) -> list[str]:
     first, last = samples["random", sizes[0]], samples["random", sizes[-1]]
     return [
-        "T_b is 100; the paper does not give it here. Its table does not say of which kind of overlay it is; it stands beside "
-        "the random ones. Its text says more of figure 5 than it gives numbers for: those of the left graph are not in it.",
+        "T_b is 100; the paper does not give it here. Nor does it say of which kind of overlay its table is; it stands beside "
+        "the random ones. The figures of its left graph are not in its text.",
         "A fifth of all brokers publish, about the same ten events: more brokers are more messages about the same 19 fields. So "
         f"the share that brings something new, and can be merged, falls: {first.merged.median:.1%} with {sizes[0]:,} brokers, "
         f"{last.merged.median:.1%} with {sizes[-1]:,}. Where the paper's stays the same, events cannot have been complete so "

@@ -16,7 +16,7 @@ EVENTS, PROFILES = "p^e", "p^p"
 
 
 def run(settings: Settings) -> Result:
-    coverings = (1, 5, 20) if settings.quick else (1, 2, 5, 10, 20)
+    coverings = (1, 5, 20) if settings.quick else (1, 2, 5, 20, 40)
     per_broker = 60 if settings.quick else 200
     points = [
         Point(

@@ -64,7 +64,7 @@ def _efficiency_claims(found: Sweep) -> list[Claim]:
             "so does rendezvous, but less (figure 12; within a fifth, we say)",
             "1.25 times",
             said[RENDEZVOUS],
-            all(alike(gain, 1.25, 2 * NOISE) for gain in gains[RENDEZVOUS])
+            all(gain > 1 and alike(gain, 1.25, 2 * NOISE) for gain in gains[RENDEZVOUS])
             and all(less < more for less, more in zip(gains[RENDEZVOUS], gains[PROFILE], strict=True)),
         ),
         Claim(

@@ -10,7 +10,7 @@ In Siena, without a gatherer, each message takes its own way through the routing
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -27,6 +27,7 @@ from experiments.agele import (
     first_times,
     gatherer_of,
     interests,
+    last_times,
     overlay_of,
     planned,
     publications,
@@ -104,18 +105,18 @@ def gathered(setup: Setup, ways: Ways) -> Outcomes:
     published, hops = publications(setup), ways.hops[ways.gatherer]
     simulator = _gathering(setup, published, ways)
     books = next(iter(simulator.books.values()))
-    received, known = _last_times(simulator)
-    releases = dict.fromkeys(ways.wanted, 0)
-    for _, tell in simulator.told:
-        releases[tell.notification.key] += 1
+    releases = Counter(tell.notification.key for _, tell in simulator.told)
     down = {key: int(_between(ways.hops, [ways.gatherer, *brokers]).sum()) - 1 for key, brokers in ways.wanted.items()}
     first_ms = first_times(published)
-    farther = {key: hops[brokers] * UNIT_MS for key, brokers in ways.wanted.items()}
+
+    def mean(left_ms: Mapping[tuple[str, str], int]) -> float:
+        return _mean([ms - first_ms[key] + hops[ways.wanted[key]] * UNIT_MS for (_, key), ms in left_ms.items()])
+
     return Outcomes(
         messages=len(published),
         duplicates=books.total(Outcome.REDUNDANT) / len(published),
         merged=books.outcomes[Outcome.MERGED, Why.JOINED] / len(published),
-        times=Times(*(_mean([last[key] - first_ms[key] + farther[key] for key in farther]) for last in (received, known))),
+        times=Times(*(mean(left_ms) for left_ms in last_times(tell for _, tell in simulator.told))),
         link_messages=int(hops[[publisher_of(one) for one in published]].sum())
         + sum(count * down[key] for key, count in releases.items()),
     )
@@ -135,21 +136,7 @@ def _gathering(setup: Setup, published: Sequence[Published], ways: Ways) -> Simu
     return simulator
 
 
-def _last_times(simulator: Simulator) -> tuple[dict[str, int], dict[str, int]]:
-    """For each event when the last was let go, and the last that was not known before."""
-    received: dict[str, int] = {}
-    known: dict[str, int] = {}
-    facts: dict[str, set[str]] = defaultdict(set)
-    for _, tell in simulator.told:
-        key, news = tell.notification.key, tell.notification.news.keys()
-        received[key] = tell.at_ms
-        if news - facts[key]:
-            facts[key].update(news)
-            known[key] = tell.at_ms
-    return received, known
-
-
-# ---- each message by itself --------------------------------------------------------------------------------------------------
+# ---- each message by itself -------------------------------------------------------------------------------------------
 
 
 def siena(setup: Setup, ways: Ways) -> Siena:

@@ -308,9 +308,9 @@ def test_the_claims_of_figure_6() -> None:
     assert broken(agele_fig6.election_claims(found)) == []
     one_late = replace(found[400], time=flat(31), messages=flat(1e6), most=1.01)
     assert len(broken(agele_fig6.election_claims(found | {400: one_late}))) == 3
-    [same] = agele_fig6.placement_claims({"median by centre": placed(1, 1, 1)})
-    [less] = agele_fig6.placement_claims({"median by centre": placed(1, 1, 0.95)})
-    assert (same.holds, less.holds) == (True, False)
+    never = agele_fig6.Medians(placed(), placed(), placed(1, 1, 1), same=2, fewer=0, more=1)
+    assert broken(agele_fig6.placement_claims(never)) == []
+    assert len(broken(agele_fig6.placement_claims(replace(never, same=1, fewer=1)))) == 1
 
 
 def test_the_claims_of_ours_beside_the_papers() -> None:
