@@ -1,8 +1,8 @@
 """Whether a link carries something: the profile of its far end says so; or, where nearly all matches, nobody is asked.
 
 A topic whose filter is `adaptive` starts by asking profiles. A window in which nearly everything offered to the links of a
-broker was wanted makes that broker send without asking in the next one. It still asks for every `SAMPLE`-th, so it knows what
-asking would have saved, and it goes back to asking before the surplus is `SURPLUS` of what had to be sent.
+broker was wanted makes that broker send without asking in the next one. It still asks for one in `SAMPLE`, scattered, so it
+knows what asking would have saved, and it goes back to asking when the surplus is `SURPLUS` of what had to be sent.
 """
 
 from __future__ import annotations
@@ -10,21 +10,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from topology.profile import Profile
-
 from streaming.broker.desk import Desk
 from streaming.broker.state import Filter, FilterMode
 from streaming.broker.values import FilterDecided
 from tidings.values import Value
 from topology.plan import Place
+from topology.profile import Profile
 
 SAMPLE = 8
 ENTER = 0.98
 """The share that must match before nobody is asked."""
 LEAST = 32
 """So many must have been offered before a share means anything."""
-SURPLUS = 0.025
-"""Half of the 5 % that sending without asking may cost: the other half is for what happens between two samples."""
+SURPLUS = 0.02
+"""Of the 5 % that sending without asking may cost; the rest is for what happens between two samples."""
+_SCATTER = 0x9E3779B97F4A7C15
+"""2^64 over the golden ratio: its multiples are spread evenly, and in step with no regular traffic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ def _decide(desk: Desk, place: Place, counts: Filter, offered: Offered, neighbou
     asks = counts.mode is FilterMode.PROFILE
     weight = 1 if asks else SAMPLE
     matches = True
-    if asks or counts.offered % SAMPLE == 0:
+    if asks or _is_sampled(counts.offered):
         matches = profile.matches(offered.key, offered.facts)
         counts.asked += weight
         counts.matched += weight * matches
@@ -61,6 +62,11 @@ def _decide(desk: Desk, place: Place, counts: Filter, offered: Offered, neighbou
     if not asks and not matches and counts.surplus > SURPLUS * counts.needed:
         _end_window(desk, counts, offered, FilterMode.PROFILE, "too much was sent that nobody beyond wants")
     return sent
+
+
+def _is_sampled(number: int) -> bool:
+    """One in `SAMPLE`. Every eighth would always meet the same link, or the same sort of message, where these take turns."""
+    return number * _SCATTER % 2**64 < 2**64 // SAMPLE
 
 
 def _window(desk: Desk, offered: Offered) -> Filter:
@@ -81,7 +87,7 @@ def _window(desk: Desk, offered: Offered) -> Filter:
 def _choose(desk: Desk, counts: Filter, offered: Offered) -> None:
     rate = counts.matched / counts.asked
     said = f"{rate:.1%} of {counts.asked} offered were wanted"
-    if rate >= ENTER and counts.asked >= LEAST:
+    if rate >= ENTER and counts.asked >= LEAST and counts.surplus + SAMPLE <= SURPLUS * counts.needed:
         _end_window(desk, counts, offered, FilterMode.EVENT, f"{said}: asking saves little")
     else:
         _end_window(desk, counts, offered, FilterMode.PROFILE, f"{said}: asking pays")

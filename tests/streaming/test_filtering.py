@@ -47,12 +47,20 @@ def test_it_sends_little_more_than_had_to_be(shares):
 
 
 def test_it_stops_asking_where_all_is_wanted_and_starts_again_when_that_ends():
-    simulator = run("adaptive", [(1.0, 300), (0.1, 300)])
-    chosen = [each.choice for each in decisions(simulator)]
-    assert chosen[0] is FilterMode.EVENT
-    assert chosen[-1] is FilterMode.PROFILE
-    first = next(each for each in decisions(simulator) if each.choice is FilterMode.PROFILE)
-    assert "nobody beyond wants" in first.reason
+    simulator = run("adaptive", [(1.0, 400), (0.1, 300)])
+    made = decisions(simulator)
+    stopped = next(number for number, each in enumerate(made) if each.choice is FilterMode.EVENT)
+    again = next(number for number, each in enumerate(made) if number > stopped and each.choice is FilterMode.PROFILE)
+    assert "asking saves little" in made[stopped].reason
+    assert "nobody beyond wants" in made[again].reason
+    assert made[-1].choice is FilterMode.PROFILE
+    assert made[stopped + 1].offered > made[stopped + 1].would["profile"] * 0.9
+
+
+def test_regular_traffic_does_not_keep_out_of_the_samples_way():
+    """Two sorts that take turns: every eighth would always be of the same sort."""
+    asked, adaptive = (run(filtering, [(1.0, 400), (0.5, 1200)]).link_messages for filtering in ("profile", "adaptive"))
+    assert adaptive <= 1.05 * asked
 
 
 def test_it_says_what_each_way_would_have_sent():
