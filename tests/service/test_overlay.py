@@ -166,6 +166,28 @@ def test_the_gatherer_moves_and_nothing_is_told_twice_or_lost(overlay: Overlay) 
     assert handed >= 1
 
 
+def test_every_filter_works_and_the_adaptive_one_says_what_it_chose(overlay: Overlay) -> None:
+    filters = ("profile", "event", "rendezvous", "adaptive")
+    overlay.any.apply(
+        *(topic(f"by-{name}", gather=False, filter=name, window_ms=4000) for name in filters),
+        *(subscription(f"by-{name}", topic=f"by-{name}", broker="b5", where="v < 10") for name in filters),
+    )
+    for name in filters:
+        overlay.publish("b1", f"by-{name}", {"v": 1}, "wanted")
+        overlay.publish("b1", f"by-{name}", {"v": 50}, "unwanted")
+    for name in filters:
+        assert [each["key"] for each in overlay.wait_told(f"by-{name}", 1)] == ["wanted"]
+
+    def decided() -> list[dict[str, Any]]:
+        overlay.publish("b1", "by-adaptive", {"v": 2}, "wanted")  # the window ends with the first message after it
+        return [json.loads(record.value or b"") for record in overlay.any.read("decisions")]
+
+    record = next(each for each in wait_for("a decision", decided) if each["from"] == "b1")
+    assert (record["topic"], record["decider"], record["choice"]) == ("by-adaptive", "adaptive", "profile")
+    assert record["would"]["profile"] <= record["sent"] <= record["offered"] == record["would"]["event"]
+    assert "offered were wanted" in record["reason"]
+
+
 def test_a_broker_is_served_by_one_process(overlay: Overlay, tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match=r"serves b2 already: stop it, or name other brokers"):
         RunningService.start(tmp_path / "third", {**overlay.env, "TIDINGS_SERVICE_BROKERS": "b2,b9"}, timeout_s=60)
