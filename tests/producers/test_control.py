@@ -52,7 +52,7 @@ class TestFiles:
             (f'{json.dumps(TOPIC)}\n\n{{"kind": "topic"}}', 3, "needs a 'kind' and a 'name'"),
             (f'{json.dumps(TOPIC)}\n{{"kind": "topic", "name": "x", "hold_ms": -1}}', 2, "'hold_ms' must be"),
             (f'[\n{json.dumps(TOPIC)},\n{{"kind": "topic", "name": "x", "hodl_ms": 1}}]', 3, "unknown property 'hodl_ms'"),
-            ('{"kind": "planet", "name": "x"}', 1, "with a kind of: broker, link, subscription, topic"),
+            ('{"kind": "planet", "name": "x"}', 1, "with a kind of: advertisement, broker, link, subscription, topic"),
             (
                 '{"kind": "subscription", "name": "x", "subscriber": "x", "topic": "t", "where": "a >"}',
                 1,

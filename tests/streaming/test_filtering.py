@@ -36,7 +36,7 @@ def decisions(simulator: Simulator) -> list[FilterDecided]:
     return [output for _, output in simulator.outputs if isinstance(output, FilterDecided)]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(phases)
 def test_it_sends_little_more_than_had_to_be(shares):
     asked, adaptive = run("profile", shares), run("adaptive", shares)
@@ -59,7 +59,7 @@ def test_it_stops_asking_where_all_is_wanted_and_starts_again_when_that_ends():
 
 def test_regular_traffic_does_not_keep_out_of_the_samples_way():
     """Two sorts that take turns: every eighth would always be of the same sort."""
-    asked, adaptive = (run(filtering, [(1.0, 400), (0.5, 1200)]).link_messages for filtering in ("profile", "adaptive"))
+    asked, adaptive = (run(filtering, [(1.0, 300), (0.5, 500)]).link_messages for filtering in ("profile", "adaptive"))
     assert adaptive <= 1.05 * asked
 
 

@@ -19,7 +19,7 @@ BEGIN, END = "<!-- settings: begin -->\n\n", "\n<!-- settings: end -->"
 BAD_FILES = {
     "unknown_key.toml": "kafka.prot = 9092 is not allowed; there is no such setting; did you mean kafka.port?",
     "unknown_key_like_no_other.toml": "service.zzz = 1 is not allowed; there is no such setting; "
-    "there are dir, tick_ms, metrics_port, log_level",
+    "there are dir, tick_ms, metrics_port, brokers, log_level",
     "unknown_section.toml": "kafak = ['port'] is not allowed; there is no such setting; did you mean kafka?",
     "key_in_another_section.toml": "service.buckets = 4 is not allowed; there is no such setting; did you mean spark.buckets?",
     "key_outside_a_section.toml": "window_ms = 1000 is not allowed; there is no such setting; did you mean defaults.window_ms?",
