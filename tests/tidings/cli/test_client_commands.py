@@ -505,7 +505,7 @@ class TestExplain:
         ]
         here("publish", stdin="\n".join(json.dumps(line) for line in lines))
         said = here("explain", "story", key, "--json").json
-        assert (said["topic"], said["key"], said["service"]) == ("story", key, "cli")
+        assert (said["topic"], said["key"], said["services"]) == ("story", key, ["cli"])
         story = [(each["what"], each["reason"]) for each in said["story"]]
         assert story == [("message", "holding"), ("notification", "first"), ("message", "known"), ("message", "conflict")]
         assert said["story"][0]["told_in"] == [said["story"][1]["id"]]

@@ -33,7 +33,7 @@ def test_ctrl_c_stops_everything_it_started():
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
         assert process.stderr is not None
-        while "warming up" not in process.stderr.readline():
+        while "starting Spark" not in process.stderr.readline():
             assert process.poll() is None
         started = psutil.Process(process.pid).children(recursive=True)
         assert any("java" in child.name() for child in started)
