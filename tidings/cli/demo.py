@@ -155,10 +155,13 @@ def _as_dict(verdict: Verdict) -> dict[str, Any]:
 
 
 def _suppressed(verdict: Verdict) -> float:
-    """The share of published messages whose news left with another's, or that had none."""
-    from producers.books import suppressed_share
+    """The share of published messages that did not leave the gatherer, or did not even get there."""
+    return round(1 - _carried_on(verdict) / verdict.published, 4)
 
-    return round(suppressed_share(verdict.gathered) * verdict.gathered.received / verdict.published, 4)
+
+def _carried_on(verdict: Verdict) -> int:
+    books = verdict.gathered.to_dict()
+    return int(books["told"] + books["forwarded"])
 
 
 def _link_totals(verdict: Verdict) -> tuple[int, int]:
@@ -226,17 +229,17 @@ def _summary(verdict: Verdict) -> Table:
     table.add_column(style="dim")
     rows = [
         ("published", verdict.published, f"about {verdict.events:,} incidents, at {len(verdict.by_broker)} brokers"),
-        ("carried on", books["told"] + books["forwarded"], "their news left the gatherer"),
+        ("carried on", _carried_on(verdict), "their news left the gatherer"),
         ("merged", books["merged"], "their news left with another's, or only disagreed"),
         ("redundant", books["redundant"], "all they said was known"),
+        ("dropped early", verdict.published - books["received"], "the broker they came to had been told it all"),
         ("late, dead-lettered", books["late"] + books["dead_lettered"], ""),
     ]
     for name, count, remark in rows:
         table.add_row(name, f"{count:,}", remark)
     table.add_row("suppressed", f"[bold]{_suppressed(verdict):.1%}[/bold]", "of the messages did not leave the gatherer")
     table.add_row("notifications", f"{verdict.notifications:,}", "to two subscriptions, only with what each did not know")
-    hops = "median from publish to notification: half a second of hold, and a batch for each link on the way"
-    table.add_row("delay", f"{verdict.delay_s:.2f} s", hops)
+    table.add_row("delay", f"{verdict.delay_s:.2f} s", "median: half a second of hold, and a batch for each link on the way")
     return table
 
 
