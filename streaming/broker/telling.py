@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from topology.profile import Profile
-
 from streaming.broker.books import Books
 from streaming.broker.desk import Desk
 from streaming.broker.filtering import Offered, wanted
@@ -18,6 +16,7 @@ from tidings.notification import Notification
 from tidings.subscription import Subscription
 from tidings.topic import Topic
 from tidings.values import Value, fact_digest
+from topology.profile import Profile
 
 
 def release(
