@@ -37,7 +37,7 @@ from topology import names
 
 _log = logging.getLogger("tidings.service")
 
-_WARM_BATCHES = 4
+_WARM_BATCHES = 3
 _WARM_S = 45.0
 
 _SPARK_LOGGING = """\
