@@ -14,6 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from msgspec import Struct
+
 from tidings.values import SortKey, Value, plain, sort_key
 
 
@@ -35,8 +37,7 @@ class Bounds:
     union_items: int = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(Struct, frozen=True, array_like=True, gc=False):
     """A value, and who said it when. For `union`, one claim is one element."""
 
     value: Value
@@ -45,8 +46,7 @@ class Claim:
     source: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Register:
+class Register(Struct, frozen=True, array_like=True):
     """What is known of one field. ``claims`` is in the register's canonical order, so equal knowledge is equal data."""
 
     kind: Join

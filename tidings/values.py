@@ -11,6 +11,8 @@ import json
 from functools import lru_cache
 from typing import TypeAlias
 
+import xxhash
+
 Value: TypeAlias = str | int | float | bool | tuple[str, ...] | None
 """Lists of strings are held as tuples so that values are hashable and cannot change."""
 
@@ -70,3 +72,17 @@ def digest(*parts: object) -> str:
     """A short name for a sequence of parts: the same parts give the same name, on every machine and in every run."""
     text = json.dumps(parts, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+
+def source_digest(source: str) -> int:
+    """64 bits, with sign, that name a source. Spark's `xxhash64` gives the same."""
+    return signed(xxhash.xxh64_intdigest(source.encode(), 42))
+
+
+def signed(bits: int) -> int:
+    """64 bits as a signed number.
+
+    >>> signed(2**64 - 1)
+    -1
+    """
+    return bits - 2**64 if bits >= 2**63 else bits

@@ -85,6 +85,20 @@ class Desk:
         self.state.heard[at] = stamp.number
         return False
 
+    def note_source(self, event: OpenEvent, source: int) -> None:
+        """Count who reported, each once, up to a bound."""
+        if source in event.sources:
+            return
+        if len(event.sources) < self.rules.sources:
+            event.sources.add(source)
+            event.source_count += 1
+        else:
+            self.books(event.at[0]).left_out["sources"] += 1
+
+    def sources_of(self, event: OpenEvent) -> set[int]:
+        """Digests of all who reported."""
+        return set(event.sources)
+
     def heard(self, broker: str, sender: str, record: LinkRecord, size: int) -> None:
         """Count a record that came over a link."""
         books = self.books(broker)

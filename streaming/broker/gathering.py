@@ -14,6 +14,7 @@ from tidings import event as events
 from tidings.errors import Unreadable
 from tidings.registers import Join
 from tidings.topic import Topic
+from tidings.values import source_digest
 
 _BOUND_OF = {Join.FIRST: "conflicts", Join.UNION: "union_items"}
 
@@ -67,7 +68,8 @@ def _join(desk: Desk, event: OpenEvent, topic: Topic, arrived: Arrived) -> None:
     event.knowledge = knowledge
     event.span.include(arrived.published_ms)
     event.reports += 1
-    _note_source(desk, event, arrived.message.source)
+    if arrived.message.source is not None:
+        desk.note_source(event, source_digest(arrived.message.source))
     desk.books(broker).left_out.update(_BOUND_OF[kind] for kind in events.left_out(report, knowledge))
     enter(desk, event, arrived.origin, added, arrived.sender)
     if added.news:
@@ -78,15 +80,6 @@ def _join(desk: Desk, event: OpenEvent, topic: Topic, arrived: Arrived) -> None:
         elif event.release_ms is None:
             event.release_ms = append_ms + topic.timing.hold_ms
     desk.wake_at(event.next_ms(topic))
-
-
-def _note_source(desk: Desk, event: OpenEvent, source: str | None) -> None:
-    if source is None or source in event.sources:
-        return
-    if len(event.sources) < desk.rules.sources:
-        event.sources.add(source)
-    else:
-        desk.books(event.at[0]).left_out["sources"] += 1
 
 
 def enter(desk: Desk, event: OpenEvent, origin: Origin, added: events.Added, sender: str | None) -> None:
@@ -121,7 +114,8 @@ def measure(desk: Desk, at: EventKey, topic: Topic, arrived: Arrived, *, crossed
     event = open_event(at, message.message_id, arrived.published_ms, origin.append_ms)
     event.knowledge = events.report(message, arrived.published_ms, topic, desk.rules.bounds)
     event.reports = 1
-    event.sources = set() if message.source is None else {message.source}
+    if message.source is not None:
+        event.source_count = 1
     event.held, event.held_fields = 1, set(event.knowledge)
     desk.decide(origin, at[0], Outcome.HELD, Why.HOLDING, event.id, frozenset(event.knowledge))
     told = tell(event, topic, desk.subscriptions(event), origin.append_ms)
@@ -151,7 +145,7 @@ def make_room(desk: Desk, now_ms: int) -> None:
     """Keep the bucket within its bound: the oldest slot gives way, is told what it was due, and counted."""
     state = desk.state
     while state.size > desk.rules.open_events:
-        at, slot = next(iter(state.slots.items()))
+        at, slot = state.slots.oldest()
         del state.slots[at]
         state.size -= slot.size
         topic = desk.topic(at[1])

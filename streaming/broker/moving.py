@@ -137,7 +137,7 @@ def _hand_over(desk: Desk, at: EventKey, slot: Slot, before: Plan, now_ms: int) 
     for event in slot.open:
         if event.release_ms is not None:
             release(desk, event, topic, now_ms)
-        handed.append(_copy(event))
+        handed.append(_copy(event, desk.sources_of(event)))
         settle_all(event, books, Outcome.FORWARDED, Why.HANDED_OVER)
         event.elsewhere.reports, event.reports = event.all_reports, 0
         event.kept = []
@@ -147,13 +147,13 @@ def _hand_over(desk: Desk, at: EventKey, slot: Slot, before: Plan, now_ms: int) 
     desk.send(broker, to, HandOver(name, key, tuple(handed), graves, known, 1), now_ms)
 
 
-def _copy(event: OpenEvent) -> OpenEvent:
+def _copy(event: OpenEvent, sources: set[int]) -> OpenEvent:
     """An event as it is now: what it becomes here is not what is handed over."""
     return replace(
         event,
         span=replace(event.span),
         elsewhere=replace(event.elsewhere),
-        sources=set(event.sources),
+        sources=sources,
         held_fields=set(event.held_fields),
         ledgers={},
         links={},
@@ -191,7 +191,8 @@ def _take_over(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Hea
         _include(event, handed.span)
         event.reports += handed.reports
         event.elsewhere.reports = max(0, event.elsewhere.reports - handed.reports, handed.elsewhere.reports)
-        event.sources |= handed.sources
+        for source in sorted(handed.sources):
+            desk.note_source(event, source)
         event.elsewhere.complete = event.elsewhere.complete or handed.elsewhere.complete
         _knows(event, happened.sender, {n: d for n, d in record.known.items() if n in handed.knowledge})
         books.received += handed.held

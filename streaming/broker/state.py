@@ -52,6 +52,17 @@ class Slot:
         return len(self.open) + len(self.closed) + len(self.seen)
 
 
+class Slots(dict[EventKey, Slot]):
+    """What is remembered, in the order it was first heard of."""
+
+    def due(self, now_ms: int) -> list[tuple[EventKey, Slot]]:
+        """Where a timer may fire by now. The plain form does not know, and looks everywhere."""
+        return list(self.items())
+
+    def oldest(self) -> tuple[EventKey, Slot]:
+        return next(iter(self.items()))
+
+
 class FilterMode(StrEnum):
     """Whether a broker asks the profiles of its links."""
 
@@ -103,7 +114,7 @@ class BucketState:
     clock_ms: int = 0
     partitions: tuple[str, ...] = ()
     marks: dict[str, int] = field(default_factory=dict)
-    slots: dict[EventKey, Slot] = field(default_factory=dict)
+    slots: Slots = field(default_factory=Slots)
     books: dict[str, Books] = field(default_factory=dict)
     sent: dict[tuple[str, str], int] = field(default_factory=dict)
     """By broker and neighbour, the number of the last record that was sent over the link."""

@@ -21,7 +21,7 @@ def pass_time(desk: Desk) -> None:
     if lowest_ms < state.wake_ms:
         return
     state.wake_ms = NEVER
-    for at, slot in list(state.slots.items()):
+    for at, slot in state.slots.due(lowest_ms):
         before = slot.size
         topic = desk.topic(at[1])
         advance_all(desk, slot, topic, lowest_ms)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True, array_like=True, gc=False):
     """Where a record stands in Kafka, and when it was appended."""
 
     kafka_topic: str
@@ -15,8 +14,7 @@ class Origin:
     append_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True, array_like=True):
     """Where a publication entered the overlay, and its bytes as the publisher sent them."""
 
     origin: Origin

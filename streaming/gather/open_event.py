@@ -63,7 +63,9 @@ class OpenEvent:
     news_ms: int = 0
     knowledge: dict[str, Register] = field(default_factory=dict)
     reports: int = 0
-    sources: set[str] = field(default_factory=set)
+    sources: set[int] = field(default_factory=set)
+    """Digests of who reported. `source_count` says how many, also where the set is kept elsewhere."""
+    source_count: int = 0
     held: int = 0
     """Messages that brought news which has not left yet."""
     held_fields: set[str] = field(default_factory=set)
@@ -84,7 +86,7 @@ class OpenEvent:
 
     @property
     def all_sources(self) -> int:
-        return max(len(self.sources), self.elsewhere.sources)
+        return max(self.source_count, self.elsewhere.sources)
 
     def is_complete(self, topic: Topic) -> bool:
         return self.elsewhere.complete or topic.is_complete(self.knowledge)

@@ -13,8 +13,18 @@ from pathlib import Path
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from topology import names
+
 _END_S = 10.0
 _STATE = "spark.sql.streaming.stateStore"
+
+# Avro makes room for what a message claims to hold before it reads it: thirty bytes could take all memory, at every start anew.
+_AVRO_LIMITS: Mapping[str, int] = {
+    "collectionItems": 1024 * 1024,
+    "string": names.LARGEST_RECORD_BYTES + 1024 * 1024,
+    "bytes": names.LARGEST_RECORD_BYTES + 1024 * 1024,
+}
+_AVRO_OPTIONS = " ".join(f"-Dorg.apache.avro.limits.{name}.maxLength={most}" for name, most in _AVRO_LIMITS.items())
 
 _SETTINGS: Mapping[str, str] = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -27,6 +37,8 @@ _SETTINGS: Mapping[str, str] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000000",
     "spark.sql.adaptive.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    # Settings and options of these names are shown without their values; the last is the one that holds what is hidden.
+    "spark.redaction.regex": r"(?i)secret|password|token|access[.]?key|jaas|credential|private|keystore[.]key|redaction[.]string",
 }
 
 
@@ -40,10 +52,11 @@ def start_session(
     log_config: Path | None = None,
     local_dir: Path | None = None,
     extra: Mapping[str, str] | None = None,
+    redact: Sequence[str] = (),
 ) -> SparkSession:
     """Start Spark with the connector jars given by path: nothing is resolved over the network.
 
-    ``shuffle_partitions`` is fixed for the life of a checkpoint.
+    ``shuffle_partitions`` is fixed for the life of a checkpoint. What ``redact`` names is hidden wherever Spark shows a plan.
     """
     # Without this the workers run whichever `python3` is on the PATH.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -56,10 +69,12 @@ def start_session(
         "spark.sql.shuffle.partitions": str(shuffle_partitions),
         "spark.driver.memory": driver_memory,
         "spark.ui.enabled": str(ui).lower(),
+        "spark.driver.extraJavaOptions": _AVRO_OPTIONS,
+        "spark.executor.extraJavaOptions": _AVRO_OPTIONS,
         **(extra or {}),
     }
     if log_config is not None:
-        settings["spark.driver.extraJavaOptions"] = f'-Dlog4j2.configurationFile="{log_config.resolve().as_uri()}"'
+        settings["spark.driver.extraJavaOptions"] += f' -Dlog4j2.configurationFile="{log_config.resolve().as_uri()}"'
     if local_dir is not None:
         settings["spark.local.dir"] = str(local_dir)
     builder = SparkSession.builder.master(master).appName("tidings")
@@ -70,7 +85,19 @@ def start_session(
     if threading.current_thread() is threading.main_thread():
         # PySpark takes Ctrl-C for itself; who started the session decides what it means.
         signal.signal(signal.SIGINT, interrupt)
+    if redact:
+        # Not with the other settings: those stand on the command line of the Java process, for all on the machine to read.
+        session.conf.set("spark.sql.redaction.string.regex", redaction_pattern(redact))
     return session
+
+
+def redaction_pattern(secrets: Sequence[str]) -> str:
+    r"""A Java regular expression for just these texts.
+
+    >>> print(redaction_pattern(["a.b", r"c\Ed"]))
+    \Qa.b\E|\Qc\E\\E\Qd\E
+    """
+    return "|".join(r"\Q" + secret.replace(r"\E", r"\E\\E\Q") + r"\E" for secret in secrets if secret)
 
 
 def stop_session(session: SparkSession) -> None:

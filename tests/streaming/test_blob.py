@@ -50,5 +50,5 @@ def test_a_truncated_blob_is_noticed(bytes_of_a_state, cut):
 
 def test_another_format_is_named(bytes_of_a_state):
     other = bytes_of_a_state[:2] + b"\x09" + bytes_of_a_state[3:]
-    with pytest.raises(BadState, match="format 9, this release reads 2"):
+    with pytest.raises(BadState, match="format 9, this release reads 3"):
         blob.decode(other)
