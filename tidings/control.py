@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -26,6 +27,7 @@ DEFAULT_BROKER = "b1"
 _KAFKA_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 _OURS = re.compile(r"(publish|link)\..*|control|clock|decisions|late|dead-letter|books|__.*")
 _MISSING: Any = object()
+_MOST_AN_HOUR = 3600
 
 Record: TypeAlias = Mapping[str, Any]
 
@@ -90,6 +92,11 @@ class Snapshot:
         return {t.name: t for t in self._read("topic")}
 
     @cached_property
+    def shortest_window_ms(self) -> int:
+        """Of all topics, declared or not."""
+        return min([self.timing.window_ms, *(topic.timing.window_ms for topic in self._topics.values())])
+
+    @cached_property
     def subscriptions(self) -> dict[str, Subscription]:
         """By name."""
         found = self._read("subscription")
@@ -98,11 +105,23 @@ class Snapshot:
     @cached_property
     def by_topic(self) -> dict[tuple[str, str], tuple[Subscription, ...]]:
         """The subscriptions at a broker on a topic, in order of their names."""
-        found: dict[tuple[str, str], list[Subscription]] = {}
-        for name in sorted(self.subscriptions):
-            subscription = self.subscriptions[name]
-            found.setdefault((subscription.broker, subscription.topic), []).append(subscription)
-        return {at: tuple(subscriptions) for at, subscriptions in found.items()}
+        return self._grouped(lambda _: True)
+
+    @cached_property
+    def settling(self) -> dict[tuple[str, str], tuple[Subscription, ...]]:
+        """Those of them that must be watched, because they count for how long an event has matched."""
+        return self._grouped(lambda subscription: subscription.settle_ms > 0)
+
+    @cached_property
+    def capped(self) -> dict[tuple[str, str], tuple[Subscription, ...]]:
+        """Those of them that are told so many times an hour at most."""
+        return self._grouped(lambda subscription: subscription.at_most > 0)
+
+    @cached_property
+    def beating(self) -> tuple[tuple[int, Subscription], ...]:
+        """Those that ask for heartbeats, each with a number by which the buckets share them out."""
+        asking = [self.subscriptions[name] for name in sorted(self.subscriptions)]
+        return tuple((zlib.crc32(each.name.encode()), each) for each in asking if each.heartbeat_ms > 0)
 
     @cached_property
     def brokers(self) -> tuple[str, ...]:
@@ -132,6 +151,14 @@ class Snapshot:
     def from_json(text: str, timing: Timing) -> Snapshot:
         datum = json.loads(text)
         return Snapshot(datum["version"], datum["records"], timing, datum["since"])
+
+    def _grouped(self, chosen: Callable[[Subscription], bool]) -> dict[tuple[str, str], tuple[Subscription, ...]]:
+        found: dict[tuple[str, str], list[Subscription]] = {}
+        for name in sorted(self.subscriptions):
+            subscription = self.subscriptions[name]
+            if chosen(subscription):
+                found.setdefault((subscription.broker, subscription.topic), []).append(subscription)
+        return {at: tuple(subscriptions) for at, subscriptions in found.items()}
 
     def _read(self, kind: str) -> list[Any]:
         reader = _READERS[kind]
@@ -177,6 +204,15 @@ class _Reader:
         value = self.left.pop(name, default)
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 10**12:
             raise self.fail(f"{name!r} must be an integer of milliseconds from 0 to 10^12, not {value!r}")
+        return value
+
+    def times_an_hour(self, name: str) -> int:
+        """0 when it is not said."""
+        value = self.left.pop(name, _MISSING)
+        if value is _MISSING:
+            return 0
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MOST_AN_HOUR:
+            raise self.fail(f"{name!r} must be an integer of times an hour from 1 to {_MOST_AN_HOUR}, not {value!r}")
         return value
 
     def names(self, name: str) -> frozenset[str] | None:
@@ -258,6 +294,9 @@ def _subscription(r: _Reader, _defaults: Timing) -> Subscription:
         where=parsed,
         missing=r.choice("missing", predicate.Missing, "optimistic"),
         every_ms=r.milliseconds("every_ms", 0),
+        heartbeat_ms=r.milliseconds("heartbeat_ms", 0),
+        settle_ms=r.milliseconds("settle_ms", 0),
+        at_most=r.times_an_hour("at_most"),
         fields=r.names("fields"),
         encoding=r.choice("encoding", Encoding, "json"),
     )

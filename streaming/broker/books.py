@@ -21,6 +21,8 @@ class Books:
     conflicts: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
     """What a bound kept out, by the name of its setting."""
+    cancelled: Counter[str] = field(default_factory=Counter)
+    """What waited and was not told, since it was not true any more or did not last, by what it waited for."""
     sent: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Records sent over links, by neighbour and kind."""
     heard: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -46,6 +48,7 @@ class Books:
         self.evicted += other.evicted
         self.conflicts += other.conflicts
         self.left_out.update(other.left_out)
+        self.cancelled.update(other.cancelled)
         self.sent.update(other.sent)
         self.heard.update(other.heard)
         self.heard_bytes.update(other.heard_bytes)
@@ -63,6 +66,7 @@ class Books:
             "conflicts": self.conflicts,
             "evicted": self.evicted,
             "left_out": {bound: n for bound, n in sorted(self.left_out.items()) if n},
+            "cancelled": {waited_for: n for waited_for, n in sorted(self.cancelled.items()) if n},
             "links": {
                 "sent": _nested(self.sent),
                 "heard": _nested(self.heard),
@@ -81,6 +85,7 @@ class Books:
             evicted=datum["evicted"],
             conflicts=datum["conflicts"],
             left_out=Counter(datum["left_out"]),
+            cancelled=Counter(datum.get("cancelled", {})),
             sent=_flat(links.get("sent", {})),
             heard=_flat(links.get("heard", {})),
             heard_bytes=Counter(links.get("heard_bytes", {})),

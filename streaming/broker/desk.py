@@ -24,6 +24,8 @@ class Desk:
     plan_at: Callable[[int], Plan]
     rules: Rules
     outputs: list[Output] = field(default_factory=list)
+    joined: OpenEvent | None = None
+    """The event that the last report was joined to."""
 
     def __post_init__(self) -> None:
         self.plan = self.plan_at(self.state.version)

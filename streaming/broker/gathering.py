@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from streaming.broker.desk import Desk
+from streaming.broker.pacing import end_waiting
 from streaming.broker.state import Slot
-from streaming.broker.telling import deliver, release, settle_all
+from streaming.broker.telling import deliver, release, settle_all, tell, watch
 from streaming.broker.timers import advance_all, close
 from streaming.broker.values import Arrived, Outcome, Unsent, Why
 from streaming.gather.entry import Entry, Origin
 from streaming.gather.open_event import EventKey, OpenEvent, open_event
-from streaming.notify.tell import tell
 from tidings import event as events
 from tidings.errors import Unreadable
 from tidings.registers import Join
@@ -22,7 +22,7 @@ _BOUND_OF = {Join.FIRST: "conflicts", Join.UNION: "union_items"}
 def gather(desk: Desk, at: EventKey, slot: Slot, topic: Topic, arrived: Arrived) -> None:
     """Join a message to its event, or open one. What would belong to a closed event is late."""
     append_ms, published_ms = arrived.origin.append_ms, arrived.published_ms
-    advance_all(desk, slot, topic, append_ms)
+    advance_all(desk, at, slot, topic, append_ms)
     window_ms = topic.timing.window_ms
     event = next((event for event in slot.open if event.span.fits(published_ms, window_ms)), None)
     if event is None:
@@ -68,6 +68,7 @@ def _join(desk: Desk, event: OpenEvent, topic: Topic, arrived: Arrived) -> None:
     event.knowledge = knowledge
     event.span.include(arrived.published_ms)
     event.reports += 1
+    desk.joined = event
     if arrived.message.source is not None:
         desk.note_source(event, source_digest(arrived.message.source))
     desk.books(broker).left_out.update(_BOUND_OF[kind] for kind in events.left_out(report, knowledge))
@@ -77,8 +78,10 @@ def _join(desk: Desk, event: OpenEvent, topic: Topic, arrived: Arrived) -> None:
         _keep_if_cut(desk, event, arrived)
         if topic.timing.hold_ms == 0 or event.is_complete(topic):
             release(desk, event, topic, append_ms)
-        elif event.release_ms is None:
-            event.release_ms = append_ms + topic.timing.hold_ms
+        else:
+            watch(desk, event, append_ms)
+            if event.release_ms is None:
+                event.release_ms = append_ms + topic.timing.hold_ms
     desk.wake_at(event.next_ms(topic))
 
 
@@ -108,9 +111,10 @@ def _keep_if_cut(desk: Desk, event: OpenEvent, arrived: Arrived) -> None:
         desk.books(event.at[0]).left_out["kept"] += 1
 
 
-def measure(desk: Desk, at: EventKey, topic: Topic, arrived: Arrived, *, crossed: bool) -> None:
+def measure(desk: Desk, at: EventKey, slot: Slot, topic: Topic, arrived: Arrived, *, crossed: bool) -> None:
     """A topic of measurements: each message is an event of its own, told at once. ``crossed``: it also left over a link."""
     origin, message = arrived.origin, arrived.message
+    advance_all(desk, at, slot, topic, origin.append_ms)
     event = open_event(at, message.message_id, arrived.published_ms, origin.append_ms)
     event.knowledge = events.report(message, arrived.published_ms, topic, desk.rules.bounds)
     event.reports = 1
@@ -118,8 +122,10 @@ def measure(desk: Desk, at: EventKey, topic: Topic, arrived: Arrived, *, crossed
         event.source_count = 1
     event.held, event.held_fields = 1, set(event.knowledge)
     desk.decide(origin, at[0], Outcome.HELD, Why.HOLDING, event.id, frozenset(event.knowledge))
-    told = tell(event, topic, desk.subscriptions(event), origin.append_ms)
+    told = tell(desk, event, topic, desk.subscriptions(event), origin.append_ms)
     deliver(desk, event, told, set(event.knowledge) if crossed else set(), origin.append_ms)
+    if slot.caps:
+        end_waiting(desk, slot, event, origin.append_ms)
     settle_all(event, desk.books(at[0]), Outcome.FORWARDED if crossed else Outcome.MERGED, _end(crossed))
 
 
@@ -146,9 +152,10 @@ def make_room(desk: Desk, now_ms: int) -> None:
     state = desk.state
     while state.size > desk.rules.open_events:
         at, slot = state.slots.oldest()
-        del state.slots[at]
-        state.size -= slot.size
-        topic = desk.topic(at[1])
+        size, topic = slot.size, desk.topic(at[1])
         for event in list(slot.open):
             close(desk, slot, event, topic, now_ms)
             desk.books(at[0]).evicted += 1
+        desk.books(at[0]).left_out["digest"] += sum(len(cap.ended) for cap in slot.caps.values())
+        del state.slots[at]
+        state.size -= size

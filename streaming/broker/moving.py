@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from streaming.broker.desk import Desk
 from streaming.broker.gathering import enter, make_room
+from streaming.broker.pacing import reconsider_caps
 from streaming.broker.passing import MOST_HOPS
 from streaming.broker.state import Closed, Slot
-from streaming.broker.telling import deliver, release, settle_all, tell_links
+from streaming.broker.telling import deliver, release, settle_all, tell, tell_links, watch
 from streaming.broker.timers import advance_all
 from streaming.broker.values import EventNews, HandOver, Heard, Outcome, Why
 from streaming.gather.ledger import Ledger
 from streaming.gather.open_event import EventKey, OpenEvent, Span, open_from
-from streaming.notify.tell import tell
 from tidings import event as events
 from tidings.topic import Topic
 from tidings.values import fact_digest
@@ -36,7 +36,7 @@ def heard(desk: Desk, happened: Heard) -> None:
     slot = desk.state.slots.setdefault(at, Slot())
     before = slot.size
     topic = desk.topic(record.topic)
-    advance_all(desk, slot, topic, happened.origin.append_ms)
+    advance_all(desk, at, slot, topic, happened.origin.append_ms)
     if isinstance(record, EventNews):
         _learn(desk, at, slot, topic, happened, record)
     else:
@@ -94,8 +94,11 @@ def _knows(event: OpenEvent, neighbour: str, facts: dict[str, int]) -> None:
 def reconsider(desk: Desk, before: Plan, now_ms: int) -> None:
     """A new version of the control data holds: apply it to all that is remembered."""
     for at, slot in list(desk.state.slots.items()):
+        size = slot.size
         for event in slot.open:
             _reconsider(desk, event, before, now_ms)
+        reconsider_caps(desk, at, slot, before, now_ms)
+        desk.state.size += slot.size - size
         was, now = before.place(*at[:2]).role, desk.plan.place(*at[:2]).role
         if slot.open and was in (Role.GATHERS, Role.SPREADS) and now in (Role.PASSES, Role.GONE):
             _hand_over(desk, at, slot, before, now_ms)
@@ -117,12 +120,13 @@ def _reconsider(desk: Desk, event: OpenEvent, before: Plan, now_ms: int) -> None
     changed = [s for s in subscriptions if before.snapshot.subscriptions.get(s.name) != s]
     for subscription in changed:
         if ledger := event.ledgers.get(subscription.name):
-            ledger.due_ms = None
+            ledger.reconsider(before.snapshot.subscriptions.get(subscription.name), subscription)
+    watch(desk, event, now_ms)
     if event.released:
         topic = desk.topic(event.at[1])
         was = before.place(*event.at[:2]).downward
         links = {name: profile for name, profile in place.downward.items() if was.get(name) != profile}
-        told = tell(event, topic, changed, now_ms)
+        told = tell(desk, event, topic, changed, now_ms)
         deliver(desk, event, told, tell_links(desk, event, topic, links, now_ms), now_ms)
 
 

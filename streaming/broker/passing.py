@@ -107,7 +107,7 @@ def _spread(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Arrive
         else:
             unsent[neighbour, Unsent.FILTERED] += 1
     if not topic.gather:
-        measure(desk, at, topic, happened, crossed=crossed)
+        measure(desk, at, slot, topic, happened, crossed=crossed)
     elif at[:2] in desk.plan.snapshot.by_topic or not crossed:
         gather(desk, at, slot, topic, happened)
     else:

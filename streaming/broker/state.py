@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from streaming.broker.books import Books
+from streaming.gather.ledger import Cap
 from streaming.gather.open_event import EventKey, OpenEvent, Span
 from tidings.registers import Bounds
 
@@ -28,6 +29,9 @@ class Rules:
     """The brokers that this process serves; None for all."""
     bucket: str = ""
     """What this bucket is called by others; no other bucket of any service is called the same."""
+    buckets: int = 1
+    bucket_index: int = 0
+    """Which of the service's buckets this is. What is about no event, each bucket does its share of."""
 
 
 @dataclass(slots=True)
@@ -46,10 +50,24 @@ class Slot:
     closed: list[Closed] = field(default_factory=list)
     seen: dict[str, int] = field(default_factory=dict)
     """For topics that do not gather: message id to the time it is forgotten."""
+    caps: dict[str, Cap] = field(default_factory=dict)
+    """For each subscription that is told only so often of a key: how often it was."""
 
     @property
     def size(self) -> int:
-        return len(self.open) + len(self.closed) + len(self.seen)
+        """What counts for the bucket's bound. Caps count once, and only when nothing else is left: ledgers do not either."""
+        return len(self.open) + len(self.closed) + len(self.seen) or int(bool(self.caps))
+
+    @property
+    def due_ms(self) -> int:
+        """When a place is free for something that waits for one."""
+        return min((cap.due_ms for cap in self.caps.values() if cap.due_ms is not None), default=NEVER) if self.caps else NEVER
+
+    @property
+    def forget_ms(self) -> int:
+        """When a grave, a message id or a cap is next to be forgotten, or something that waits for a place is told."""
+        caps = (cap.forget_ms if cap.due_ms is None else cap.due_ms for cap in self.caps.values())
+        return min((*(closed.forget_ms for closed in self.closed), *self.seen.values(), *caps), default=NEVER)
 
 
 class Slots(dict[EventKey, Slot]):

@@ -7,7 +7,7 @@ where the stream was cut into batches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from streaming.broker.desk import Desk
 from streaming.broker.moving import heard, reconsider
@@ -25,28 +25,37 @@ def step(
 
     ``plan_at`` gives the plan of a version of the control data.
     """
-    # A bucket that has never seen a tick takes the first one's control data for what came before it.
+    start(state, inputs)
+    desk = Desk(state, plan_at, rules)
+    for happened in inputs:
+        take(desk, happened)
+    return state, desk.outputs
+
+
+def start(state: BucketState, inputs: Iterable[Input]) -> None:
+    """A bucket that has never seen a tick takes the first one's control data for what came before it."""
     if state.version == 0:
         state.version = next((i.version for i in inputs if isinstance(i, Ticked | Marked) and i.version is not None), 0)
         state.changed = state.changed or state.version > 0
-    desk = Desk(state, plan_at, rules)
-    for happened in inputs:
-        match happened:
-            case Arrived():
-                arrived(desk, happened)
-            case Heard():
-                heard(desk, happened)
-            case Refused():
-                desk.books(happened.broker).received += 1
-                desk.put_aside(happened.origin, happened.broker, happened.reason, happened.detail)
-            case Marked():
-                _marked(desk, happened)
-                continue
-            case Ticked():
-                _ticked(desk, happened)
-                continue
-        state.changed = True
-    return state, desk.outputs
+
+
+def take(desk: Desk, happened: Input) -> None:
+    """Take in one thing that happened."""
+    match happened:
+        case Marked():
+            _marked(desk, happened)
+            return
+        case Ticked():
+            _ticked(desk, happened)
+            return
+        case Arrived():
+            arrived(desk, happened)
+        case Heard():
+            heard(desk, happened)
+        case Refused():
+            desk.books(happened.broker).received += 1
+            desk.put_aside(happened.origin, happened.broker, happened.reason, happened.detail)
+    desk.state.changed = True
 
 
 def _marked(desk: Desk, mark: Marked) -> None:

@@ -10,7 +10,7 @@ from streaming.broker.filtering import Offered, wanted
 from streaming.broker.values import EventNews, Outcome, Tell, Unsent, Why
 from streaming.gather.ledger import Ledger
 from streaming.gather.open_event import OpenEvent, Span
-from streaming.notify.tell import tell
+from streaming.notify import tell as notify
 from tidings import event as events
 from tidings.notification import Notification
 from tidings.subscription import Subscription
@@ -26,9 +26,29 @@ def release(
     if not closing:
         event.release_ms = None
         event.released = True
-    told = tell(event, topic, desk.subscriptions(event), now_ms, closing=closing)
+    watch(desk, event, now_ms)
+    told = tell(desk, event, topic, desk.subscriptions(event), now_ms, closing=closing)
     links = {n: p for n, p in desk.place_of(event).downward.items() if n != heard_from}
     deliver(desk, event, told, tell_links(desk, event, topic, links, now_ms, closing=closing), now_ms)
+
+
+def watch(desk: Desk, event: OpenEvent, now_ms: int) -> None:
+    """What is known has changed: see for whom the event matches, for those who want it settled."""
+    settling = desk.plan.snapshot.settling.get(event.at[:2])
+    if settling:
+        desk.books(event.at[0]).cancelled.update(notify.watch(event, settling, now_ms))
+
+
+def tell(
+    desk: Desk, event: OpenEvent, topic: Topic, subscriptions: Iterable[Subscription], now_ms: int, *, closing: bool = False
+) -> list[tuple[Subscription, Notification]]:
+    """What subscriptions are told now, with the places that each has left for the key in this hour."""
+    slot = desk.state.slots.get(event.at) if event.at[:2] in desk.plan.snapshot.capped else None
+    if slot is None:
+        return notify.tell(event, topic, subscriptions, now_ms, closing=closing)
+    told = notify.tell(event, topic, subscriptions, now_ms, closing=closing, caps=slot.caps)
+    desk.wake_at(slot.forget_ms)
+    return told
 
 
 def deliver(
@@ -40,12 +60,12 @@ def deliver(
         books.notifications[notification.reason] += 1
         desk.outputs.append(Tell(subscription.deliver, subscription.encoding, notification, now_ms))
         if event.held and not event.held_fields.isdisjoint(notification.news):
-            _settle(event, books, Outcome.TOLD, notification.reason)
+            settle(event, books, Outcome.TOLD, notification.reason)
     if event.held and not event.held_fields.isdisjoint(crossed):
-        _settle(event, books, Outcome.FORWARDED, Why.TO_SUBSCRIBERS)
+        settle(event, books, Outcome.FORWARDED, Why.TO_SUBSCRIBERS)
 
 
-def _settle(event: OpenEvent, books: Books, outcome: Outcome, reason: str) -> None:
+def settle(event: OpenEvent, books: Books, outcome: Outcome, reason: str) -> None:
     """What was held has left: one message stands for it, the others were merged into it."""
     books.enter(Outcome.HELD, Why.HOLDING, -event.held)
     books.enter(outcome, reason)

@@ -1,13 +1,14 @@
-"""Time: an event's timers fire in their order, each at its own time."""
+"""Time: the timers of a key fire in their order, each at its own time."""
 
 from __future__ import annotations
 
 from streaming.broker.desk import Desk
+from streaming.broker.pacing import beat, end_waiting, forget_caps, tell_waiting
 from streaming.broker.state import NEVER, Closed, Slot
-from streaming.broker.telling import deliver, release, settle_all
+from streaming.broker.telling import deliver, release, settle_all, tell
 from streaming.broker.values import Outcome, PutAside, Why
-from streaming.gather.open_event import OpenEvent
-from streaming.notify.tell import tell
+from streaming.gather.open_event import EventKey, OpenEvent
+from streaming.notify.tell import unmet
 from tidings.topic import Topic
 
 
@@ -15,52 +16,78 @@ def pass_time(desk: Desk) -> None:
     """Move the clock to the lowest mark, and fire what is due by then."""
     state = desk.state
     lowest_ms = min((state.marks.get(partition, 0) for partition in state.partitions), default=0)
-    if lowest_ms <= state.clock_ms:
+    before_ms = state.clock_ms
+    if lowest_ms <= before_ms:
         return
     state.clock_ms = lowest_ms
-    if lowest_ms < state.wake_ms:
-        return
+    if lowest_ms >= state.wake_ms:
+        _wake(desk, lowest_ms)
+    if desk.plan.snapshot.beating:
+        beat(desk, before_ms, lowest_ms)
+
+
+def _wake(desk: Desk, lowest_ms: int) -> None:
+    state = desk.state
     state.wake_ms = NEVER
     for at, slot in state.slots.due(lowest_ms):
         before = slot.size
         topic = desk.topic(at[1])
-        advance_all(desk, slot, topic, lowest_ms)
+        advance_all(desk, at, slot, topic, lowest_ms)
         _forget(desk, slot, lowest_ms)
         state.changed = state.changed or slot.size != before
         state.size += slot.size - before
         state.drop_if_empty(at)
 
 
-def advance_all(desk: Desk, slot: Slot, topic: Topic, now_ms: int) -> None:
-    """Fire the timers of all open events of a key up to ``now_ms``."""
-    for event in list(slot.open):
-        _advance(desk, slot, event, topic, now_ms)
+def advance_all(desk: Desk, at: EventKey, slot: Slot, topic: Topic, now_ms: int) -> None:
+    """Fire the timers of a key up to ``now_ms``, whichever of its events they belong to.
 
-
-def _advance(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) -> None:
-    while (at_ms := event.next_ms(topic)) <= now_ms:
+    They fire in the order of time, since the events of a key share the places that a subscription has in an hour.
+    """
+    while True:
+        times = [event.next_ms(topic) for event in slot.open]
+        at_ms = min(times, default=NEVER)
+        if slot.caps:
+            at_ms = min(at_ms, slot.due_ms)
+        if at_ms > now_ms:
+            break
         desk.state.changed = True
-        if event.release_ms == at_ms:
-            release(desk, event, topic, at_ms)
-        elif any(ledger.due_ms == at_ms for ledger in event.ledgers.values()):
-            _tell_due(desk, event, topic, at_ms)
+        if slot.caps and slot.due_ms == at_ms:
+            tell_waiting(desk, slot, at, topic, at_ms)
         else:
-            close(desk, slot, event, topic, at_ms)
-            return
+            _fire(desk, slot, slot.open[times.index(at_ms)], topic, at_ms)
     desk.wake_at(at_ms)
 
 
-def _tell_due(desk: Desk, event: OpenEvent, topic: Topic, now_ms: int) -> None:
-    due = [s for s in desk.subscriptions(event) if (ledger := event.ledgers.get(s.name)) and ledger.due_ms == now_ms]
-    for ledger in event.ledgers.values():
-        if ledger.due_ms == now_ms:
-            ledger.due_ms = None
-    deliver(desk, event, tell(event, topic, due, now_ms), set(), now_ms)
+def _fire(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) -> None:
+    due = sorted(name for name, ledger in event.ledgers.items() if ledger.due_ms == now_ms)
+    if event.release_ms == now_ms:
+        release(desk, event, topic, now_ms)
+    elif due:
+        _tell_due(desk, event, topic, due, now_ms)
+    else:
+        close(desk, slot, event, topic, now_ms)
+
+
+def _tell_due(desk: Desk, event: OpenEvent, topic: Topic, names: list[str], now_ms: int) -> None:
+    """Tell those that have waited long enough, if what they waited for still is so."""
+    due = [desk.plan.snapshot.subscriptions[name] for name in names]
+    for name in names:
+        event.ledgers[name].due_ms = None
+    told = tell(desk, event, topic, due, now_ms)
+    deliver(desk, event, told, set(), now_ms)
+    known = {subscription.name for subscription, _ in told}
+    for subscription in due:
+        ledger = event.ledgers[subscription.name]
+        waits = ledger.capped or ledger.due_ms is not None
+        if subscription.name not in known and not waits and (why := unmet(event, subscription, now_ms)) is not None:
+            desk.books(event.at[0]).cancelled[why] += 1
 
 
 def close(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) -> None:
     """The event ends: what is owed is told, what nobody wanted is settled, and a grave is left."""
     release(desk, event, topic, now_ms, closing=True)
+    end_waiting(desk, slot, event, now_ms)
     if event.kept:
         _put_kept_aside(desk, event)
     settle_all(event, desk.books(event.at[0]), Outcome.MERGED, Why.UNWANTED)
@@ -93,3 +120,5 @@ def _forget(desk: Desk, slot: Slot, now_ms: int) -> None:
     slot.seen = {message_id: until_ms for message_id, until_ms in slot.seen.items() if until_ms > now_ms}
     for until_ms in (*(closed.forget_ms for closed in slot.closed), *slot.seen.values()):
         desk.wake_at(until_ms)
+    if slot.caps:
+        forget_caps(desk, slot, now_ms)

@@ -186,6 +186,8 @@ class Why(StrEnum):
     """It only disagreed; the losing value is kept."""
     UNWANTED = "unwanted"
     """Its event ended and nobody subscribed to what it said."""
+    DIGESTED = "digested"
+    """Its event ended, and its news leaves in a digest when the subscription may be told of the key again."""
     KNOWN = "known"
     """All it said was known."""
     REPEAT = "repeat"

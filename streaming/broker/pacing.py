@@ -1,0 +1,115 @@
+"""The pace that subscriptions ask for: what still waits when its event ends, what waits for a place in the hour, heartbeats."""
+
+from __future__ import annotations
+
+from streaming.broker.desk import Desk
+from streaming.broker.state import Slot
+from streaming.broker.telling import settle, settle_all
+from streaming.broker.values import Outcome, Tell, Why
+from streaming.gather.ledger import Cap, Waiting
+from streaming.gather.open_event import EventKey, OpenEvent
+from streaming.notify.digest import digest
+from streaming.notify.tell import owed, unmet
+from tidings.notification import Notification, Reason, heartbeat_id
+from tidings.subscription import Subscription
+from tidings.topic import Topic
+from topology.plan import Plan
+
+MOST_ENDED = 64
+"""So many events of a key that have ended can wait for a place; beyond that the oldest gives way."""
+
+
+def end_waiting(desk: Desk, slot: Slot, event: OpenEvent, now_ms: int) -> None:
+    """An event ends while something of it waits: news without a place stays for the digest, the rest is not told."""
+    subscriptions, books = desk.plan.snapshot.subscriptions, desk.books(event.at[0])
+    kept: set[str] = set()
+    for name, ledger in event.ledgers.items():
+        if (ledger.due_ms is None and not ledger.capped) or name not in subscriptions:
+            continue
+        subscription = subscriptions[name]
+        if (why := unmet(event, subscription, now_ms)) is not None:
+            books.cancelled[why] += 1
+        elif ledger.capped and (news := owed(event, subscription)) is not None:
+            cap = slot.caps.setdefault(name, Cap())
+            cap.wait(subscription.at_most, now_ms)
+            cap.ended.append(news)
+            kept.update(news.news)
+            if len(cap.ended) > MOST_ENDED:
+                del cap.ended[0]
+                books.left_out["digest"] += 1
+    if event.held and not event.held_fields.isdisjoint(kept):
+        settle_all(event, books, Outcome.MERGED, Why.DIGESTED)
+
+
+def tell_waiting(desk: Desk, slot: Slot, at: EventKey, topic: Topic, now_ms: int) -> None:
+    """A place has become free: tell all that waits for it."""
+    for name in sorted(name for name, cap in slot.caps.items() if cap.due_ms == now_ms):
+        cap, subscription = slot.caps[name], desk.plan.snapshot.subscriptions[name]
+        cap.due_ms = None
+        if now_ms < cap.free_ms(subscription.at_most):
+            cap.wait(subscription.at_most, now_ms)
+            continue
+        waiting = [event for event in slot.open if (ledger := event.ledgers.get(name)) and ledger.capped]
+        found = digest(at, waiting, subscription, cap, topic, now_ms)
+        books = desk.books(at[0])
+        books.cancelled[Waiting.AT_MOST] += found.cancelled
+        if found.notification is None:
+            continue
+        _put_out(desk, at[0], subscription, found.notification, now_ms)
+        for event, news in found.told:
+            if event.held and not event.held_fields.isdisjoint(news.news):
+                settle(event, books, Outcome.TOLD, Reason.DIGEST)
+
+
+def _put_out(desk: Desk, broker: str, subscription: Subscription, notification: Notification, now_ms: int) -> None:
+    desk.books(broker).notifications[notification.reason] += 1
+    desk.outputs.append(Tell(subscription.deliver, subscription.encoding, notification, now_ms))
+
+
+def forget_caps(desk: Desk, slot: Slot, now_ms: int) -> None:
+    """What was told more than an hour ago does not count any more."""
+    slot.caps = {name: cap for name, cap in slot.caps.items() if cap.due_ms is not None or cap.forget_ms > now_ms}
+    desk.wake_at(slot.forget_ms)
+
+
+def reconsider_caps(desk: Desk, at: EventKey, slot: Slot, before: Plan, now_ms: int) -> None:
+    """Subscriptions have changed: the places of those that went are forgotten, what waits for another number is looked at."""
+    current = {s.name: s for s in desk.plan.snapshot.by_topic.get(at[:2], ())}
+    slot.caps = {name: cap for name, cap in slot.caps.items() if name in current}
+    for name, cap in slot.caps.items():
+        if cap.due_ms is not None and before.snapshot.subscriptions.get(name) != current[name]:
+            cap.wait(current[name].at_most, now_ms)
+
+
+def beat(desk: Desk, before_ms: int, now_ms: int) -> None:
+    """Say that all is well to those who asked for it: the clock has moved, and maybe over a beat.
+
+    One bucket does so for each subscription. After a gap the latest beat says all that the others would have said.
+    """
+    rules, plan = desk.rules, desk.plan
+    for number, subscription in plan.snapshot.beating:
+        beat_ms = now_ms - now_ms % subscription.heartbeat_ms
+        if beat_ms <= before_ms or number % rules.buckets != rules.bucket_index:
+            continue
+        broker = subscription.broker
+        if plan.has(broker) and (rules.hosted is None or broker in rules.hosted):
+            _put_out(desk, broker, subscription, _heartbeat(subscription, beat_ms), beat_ms)
+            desk.state.changed = True
+
+
+def _heartbeat(subscription: Subscription, beat_ms: int) -> Notification:
+    return Notification(
+        id=heartbeat_id(subscription.name, subscription.since, beat_ms),
+        subscriber=subscription.subscriber,
+        subscription=subscription.name,
+        topic=subscription.topic,
+        key="",
+        event="",
+        revision=0,
+        reason=Reason.HEARTBEAT,
+        news={},
+        reports=0,
+        sources=0,
+        first_ms=beat_ms,
+        last_ms=beat_ms,
+    )

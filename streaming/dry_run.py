@@ -1,0 +1,411 @@
+"""A dry run: control data and a file of messages through the same `step` as the service, in virtual time, without Kafka.
+
+All brokers are in one bucket, links take no time unless told so, and after the last line time passes until nothing is open.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any, TypeAlias
+
+from streaming.broker.books import Books
+from streaming.broker.state import NEVER, BucketState, Rules
+from streaming.broker.step import step
+from streaming.broker.values import (
+    Arrived,
+    Decided,
+    Heard,
+    Input,
+    Marked,
+    Outcome,
+    Output,
+    PassedOn,
+    PutAside,
+    Refused,
+    Send,
+    Tell,
+    Ticked,
+    Why,
+)
+from streaming.gather.entry import Origin
+from streaming.gather.open_event import EventKey
+from streaming.untold import Came, Seen, Untold, untold
+from tidings import event as events
+from tidings.codec import MessageLimits, decode_message
+from tidings.control import DEFAULT_BROKER, Snapshot
+from tidings.errors import BadControl, BadMessage
+from tidings.message import Message
+from tidings.notification import Notification
+from tidings.topic import Timing
+from topology import names
+from topology.plan import Plan
+
+_CLOCK = "dry-run"
+_HEARTBEAT = "heartbeat"
+_LATEST_MS = 10**14
+
+# ---- what happens -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A line of the file is a message: it is appended at ``at_ms``, at a broker, as these bytes."""
+
+    line: int
+    at_ms: int
+    broker: str
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A line of the file is a control record: the control data changes at ``at_ms``. A record of None deletes."""
+
+    line: int
+    at_ms: int
+    key: str
+    record: Mapping[str, Any] | None
+
+
+Happening: TypeAlias = Published | Changed
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """A line that says nothing that could happen."""
+
+    line: int
+    detail: str
+
+
+def read_happenings(text: bytes, timing: Timing) -> tuple[list[Happening], list[BadLine]]:
+    """The lines of a file in the order of their times, and all that is wrong with it.
+
+    A line says its time as ``at_ms``, or as ``after_ms`` since the line before; else it is its ``published_ms``, if that is
+    later than the line before, else that line's time. A line with a ``kind`` is a control record. A message that nobody could
+    read is no mistake of the file: it is dead-lettered, as the service would.
+    """
+    found: list[Happening] = []
+    wrong: list[BadLine] = []
+    now_ms = 0
+    for number, line in enumerate(text.split(b"\n"), 1):
+        stripped = line.strip()
+        if not stripped or stripped.startswith(b"#"):
+            continue
+        datum = _object(stripped)
+        try:
+            now_ms = _time_of(datum, now_ms)
+            found.append(_happening(number, now_ms, datum, stripped, timing))
+        except (ValueError, BadControl) as error:
+            wrong.append(BadLine(number, error.detail if isinstance(error, BadControl) else str(error)))
+    return sorted(found, key=lambda happening: happening.at_ms), wrong
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        datum = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return datum if isinstance(datum, dict) else {}
+
+
+def _time_of(datum: Mapping[str, Any], before_ms: int) -> int:
+    if "at_ms" in datum and "after_ms" in datum:
+        raise ValueError("'at_ms' and 'after_ms' exclude each other")
+    for name in ("at_ms", "after_ms"):
+        value = datum.get(name, 0)
+        if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _LATEST_MS:
+            raise ValueError(f"{name!r} must be an integer of milliseconds from 0 to 10^14, not {value!r}")
+    if "at_ms" in datum:
+        return int(datum["at_ms"])
+    published = datum.get("published_ms")
+    if "after_ms" not in datum and type(published) is int and before_ms < published <= _LATEST_MS:
+        return published
+    return before_ms + int(datum.get("after_ms", 0))
+
+
+def _happening(line: int, at_ms: int, datum: Mapping[str, Any], value: bytes, timing: Timing) -> Happening:
+    if "kind" in datum and "key" not in datum:
+        key = f"{datum['kind']}/{datum.get('name')}"
+        record = {name: each for name, each in datum.items() if name not in ("at_ms", "after_ms")}
+        deletes = record.pop("delete", False) is True
+        Snapshot(timing=timing).apply(0, key, None if deletes else _encoded(record))
+        return Changed(line, at_ms, key, None if deletes else record)
+    broker = datum.get("broker", DEFAULT_BROKER)
+    if not isinstance(broker, str) or not broker:
+        raise ValueError(f"'broker' must be a broker's name, not {broker!r}")
+    return Published(line, at_ms, broker, value)
+
+
+def _encoded(record: Mapping[str, Any]) -> bytes:
+    return json.dumps(record, ensure_ascii=False).encode()
+
+
+# ---- what came of it --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A subscription is told something. ``number`` counts from 1, in the order of time.
+
+    ``order`` is its place among all that was decided: it tells what came first at the same time.
+    """
+
+    number: int
+    order: int
+    at_ms: int
+    broker: str
+    kafka_topic: str
+    notification: Notification
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What becomes of the message of a line, at the broker that decides. ``told_in`` are the numbers of what carries its news."""
+
+    line: int
+    order: int
+    at_ms: int
+    broker: str
+    message: Message | None
+    """None for one that cannot be read."""
+    outcome: Outcome
+    reason: str
+    detail: str = ""
+    event: str | None = None
+    added: tuple[str, ...] = ()
+    told_in: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """All that follows, in the order of time."""
+
+    told: tuple[Told, ...]
+    fates: tuple[Fate, ...]
+    untold: tuple[Untold, ...]
+    books: Mapping[str, Books]
+    snapshot: Snapshot
+    start_ms: int
+    end_ms: int
+    beats: frozenset[str] = frozenset()
+    """Subscriptions that are also sent heartbeats; these do not depend on messages, and are left out of ``told``."""
+
+
+def dry_run(
+    snapshot: Snapshot,
+    happenings: Iterable[Happening],
+    *,
+    rules: Rules | None = None,
+    limits: MessageLimits | None = None,
+    hop_ms: int = 0,
+) -> DryRun:
+    """Let it all happen. ``hop_ms`` is how long a record takes over a link."""
+    run = _Run(snapshot, replace(rules or Rules(), hosted=None), limits or MessageLimits(), hop_ms)
+    ordered = sorted(happenings, key=lambda happening: happening.at_ms)
+    start_ms = ordered[0].at_ms if ordered else 0
+    run.adopt(snapshot, start_ms)
+    for happening in ordered:
+        run.push(happening.at_ms, happening)
+    run.go()
+    return run.result(start_ms)
+
+
+@dataclass
+class _Run:
+    snapshot: Snapshot
+    rules: Rules
+    limits: MessageLimits
+    hop_ms: int
+    now_ms: int = 0
+    state: BucketState = field(default_factory=BucketState)
+    outputs: list[tuple[Output, str]] = field(default_factory=list)
+    """With the broker where it was decided; for a notification, that of its subscription."""
+    came: dict[str, Came] = field(default_factory=dict)
+    _arrived: dict[Origin, Arrived | Refused] = field(default_factory=dict)
+    _lines: dict[Origin, int] = field(default_factory=dict)
+    _seen: dict[tuple[EventKey, str], Seen] = field(default_factory=dict)
+    _plans: dict[int, Plan] = field(default_factory=dict)
+    _heap: list[tuple[int, int, Happening | Input]] = field(default_factory=list)
+    _order: Iterator[int] = field(default_factory=count)
+    _wakes_ms: int = NEVER
+
+    # ---- time ---------------------------------------------------------------------------------------------------------
+
+    def push(self, at_ms: int, happening: Happening | Input) -> None:
+        heapq.heappush(self._heap, (at_ms, next(self._order), happening))
+
+    def adopt(self, snapshot: Snapshot, at_ms: int) -> None:
+        """From here on this control data holds."""
+        self.snapshot = snapshot
+        version = len(self._plans) + 1
+        self._plans[version] = Plan(snapshot)
+        for name, subscription in snapshot.subscriptions.items():
+            since_ms = self.came[name].since_ms if name in self.came else at_ms
+            self.came[name] = Came(subscription, since_ms)
+        for name, came in self.came.items():
+            if name not in snapshot.subscriptions and came.until_ms is None:
+                self.came[name] = replace(came, until_ms=at_ms)
+        self._step(Ticked(at_ms, version, (_CLOCK,)))
+
+    def go(self) -> None:
+        """What happens at the same time happens in the order of the file."""
+        while self._heap:
+            self.now_ms, _, happening = heapq.heappop(self._heap)
+            match happening:
+                case Changed(_, at_ms, key, record):
+                    value = None if record is None else _encoded(record)
+                    self.adopt(self.snapshot.apply(self.snapshot.version + 1, key, value), at_ms)
+                case Published():
+                    self._step(self._read(happening))
+                case Marked():
+                    self._wakes_ms = NEVER if self._wakes_ms == self.now_ms else self._wakes_ms
+                    self._step(happening)
+                case _:
+                    self._step(happening)
+
+    def _read(self, published: Published) -> Input:
+        # The line's number stands in for the offset: it says where to look.
+        origin = Origin(names.publish_topic(published.broker), 0, published.line, published.at_ms)
+        self._lines[origin] = published.line
+        try:
+            return Arrived(origin, published.broker, decode_message(published.value, self.limits), None, published.value)
+        except BadMessage as error:
+            return Refused(origin, published.broker, error.reason, error.detail)
+
+    def _step(self, happened: Input) -> None:
+        self.state, outputs = step(self.state, (happened,), self._plans.__getitem__, self.rules)
+        if isinstance(happened, Arrived | Refused):
+            self._arrived[happened.origin] = happened
+        for output in outputs:
+            if isinstance(output, Send):
+                self.push(self.now_ms + self.hop_ms, self._arrival(output))
+            self.outputs.append((output, self._broker_of(output, happened)))
+        if isinstance(happened, Arrived | Heard):
+            self._look(happened, outputs)
+        wake_ms = max(self.state.wake_ms, self.now_ms, self.state.clock_ms + 1)  # a mark must be later than the last
+        if self.state.slots and wake_ms < NEVER and wake_ms < self._wakes_ms:
+            self._wakes_ms = wake_ms
+            self.push(wake_ms, Marked(_CLOCK, wake_ms))
+
+    def _arrival(self, send: Send) -> Input:
+        record, at_ms = send.record, self.now_ms + self.hop_ms
+        origin = Origin(names.link_topic(send.sender, send.to), 0, next(self._order), at_ms)
+        if isinstance(record, PassedOn):
+            return Arrived(origin, send.to, record.message, sender=send.sender, passed=record, stamp=send.stamp)
+        return Heard(origin, send.to, send.sender, record, send.stamp)
+
+    def _broker_of(self, output: Output, happened: Input) -> str:
+        if isinstance(output, Tell):
+            return self.came[output.notification.subscription].subscription.broker
+        return getattr(happened, "broker", "")
+
+    def _look(self, happened: Arrived | Heard, outputs: list[Output]) -> None:
+        """Note the events that this is about."""
+        about = happened.message if isinstance(happened, Arrived) else happened.record
+        at = (happened.broker, about.topic, about.key)
+        slot = self.state.slots.get(at)
+        for event in slot.open if slot else ():
+            self._seen[at, event.id] = Seen.opened(event)
+        if isinstance(happened, Arrived):
+            # A measurement is an event of its own, and over at once.
+            for output in outputs:
+                if isinstance(output, Decided) and output.event is not None and (at, output.event) not in self._seen:
+                    report = events.report(happened.message, happened.published_ms, self.snapshot.topic(at[1]), self.rules.bounds)
+                    self._seen[at, output.event] = Seen.measured(output.event, at, happened, report)
+
+    # ---- what came of it ----------------------------------------------------------------------------------------------
+
+    def result(self, start_ms: int) -> DryRun:
+        told = tuple(self._told())
+        return DryRun(
+            told=told,
+            fates=tuple(self._fates(told)),
+            untold=tuple(self._untold(told)),
+            books=self.state.books,
+            snapshot=self.snapshot,
+            start_ms=start_ms,
+            end_ms=self.now_ms,
+            beats=frozenset(s.name for s in self.snapshot.subscriptions.values() if getattr(s, "heartbeat_ms", 0)),
+        )
+
+    def _told(self) -> Iterator[Told]:
+        tells = [
+            (output.at_ms, order, broker, output)
+            for order, (output, broker) in enumerate(self.outputs)
+            if isinstance(output, Tell) and output.notification.reason != _HEARTBEAT
+        ]
+        # Timers of many events fire at one mark, each at its own time.
+        for number, (at_ms, order, broker, tell) in enumerate(sorted(tells, key=lambda each: each[:2]), 1):
+            yield Told(number, order, at_ms, broker, tell.kafka_topic, tell.notification)
+
+    def _fates(self, told: Iterable[Told]) -> Iterator[Fate]:
+        carried = _by_event(told)
+        details = {output.origin: output.detail for output, _ in self.outputs if isinstance(output, PutAside)}
+        by_line: dict[int, list[Fate]] = {}
+        for order, (output, broker) in enumerate(self.outputs):
+            if not isinstance(output, Decided) or (came := self._arrived.get(output.origin)) is None:
+                continue
+            entry = came.entry.origin if isinstance(came, Arrived) else came.origin
+            fate = Fate(
+                line=self._lines[entry],
+                order=order,
+                at_ms=entry.append_ms,
+                broker=broker,
+                message=came.message if isinstance(came, Arrived) else None,
+                outcome=output.outcome,
+                reason=str(output.reason),
+                detail=details.get(entry, "") if output.outcome in (Outcome.LATE, Outcome.DEAD_LETTERED) else "",
+                event=output.event,
+                added=tuple(sorted(output.added)),
+            )
+            by_line.setdefault(fate.line, []).append(_settled(fate, carried))
+        for line in sorted(by_line):
+            fates = by_line[line]
+            # A message that was passed on is decided about where it went.
+            yield from [f for f in fates if f.outcome is not Outcome.FORWARDED] or fates[-1:]
+
+    def _untold(self, told: tuple[Told, ...]) -> Iterator[Untold]:
+        aside = {
+            came.message.topic
+            for output, _ in self.outputs
+            if isinstance(output, PutAside) and isinstance(came := self._arrived.get(output.origin), Arrived)
+        }
+        plan = self._plans[len(self._plans)]
+        for name in sorted(self.came):
+            about = [(event, news) for each in told for event, news in _says(each.notification, name)]
+            yield from untold(plan, self.came[name], list(self._seen.values()), about, aside)
+
+
+def _says(notification: Notification, subscription: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The events a notification is about, with the news of each; a digest speaks of more than one."""
+    if notification.subscription == subscription:
+        yield notification.event, notification.news
+        for part in getattr(notification, "digest", None) or ():
+            yield part.event, part.news
+
+
+def _by_event(told: Iterable[Told]) -> dict[str, list[tuple[Told, frozenset[str]]]]:
+    found: dict[str, list[tuple[Told, frozenset[str]]]] = {}
+    for each in told:
+        for event, news in _says(each.notification, each.notification.subscription):
+            found.setdefault(event, []).append((each, frozenset(news)))
+    return found
+
+
+def _settled(fate: Fate, carried: Mapping[str, list[tuple[Told, frozenset[str]]]]) -> Fate:
+    """What was held when it came has left since, or its event has ended."""
+    if fate.outcome is not Outcome.HELD:
+        return fate
+    first: dict[str, Told] = {}
+    for each, news in carried.get(fate.event or "", ()):
+        if each.at_ms >= fate.at_ms and not news.isdisjoint(fate.added):
+            first.setdefault(each.notification.subscription, each)
+    if not first:
+        return replace(fate, outcome=Outcome.MERGED, reason=str(Why.UNWANTED))
+    numbers = tuple(each.number for each in first.values())
+    return replace(fate, outcome=Outcome.TOLD, reason=str(next(iter(first.values())).notification.reason), told_in=numbers)

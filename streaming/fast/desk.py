@@ -1,0 +1,38 @@
+"""A step in progress, where sources are kept in a table instead of in each event."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from streaming.broker.desk import Desk
+from streaming.fast.hashing import event_hash, salt_of
+from streaming.fast.shelf import Shelf
+from streaming.gather.open_event import OpenEvent
+
+
+@dataclass(kw_only=True)
+class FastDesk(Desk):
+    """`note_source` counts who reported; the digests themselves go to the shelf's table."""
+
+    shelf: Shelf
+    noted: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """New entries for the table, with row and salt."""
+
+    def note_source(self, event: OpenEvent, source: int) -> None:
+        salt = salt_of(event)
+        entry = source ^ salt
+        if entry in self.noted or self.shelf.sources.has(entry):
+            return
+        if event.source_count < self.rules.sources:
+            self.noted[entry] = self.row_of(event), salt
+            event.source_count += 1
+        else:
+            self.books(event.at[0]).left_out["sources"] += 1
+
+    def sources_of(self, event: OpenEvent) -> set[int]:
+        of = self.row_of(event), salt_of(event)
+        kept = {entry ^ of[1] for entry in self.shelf.sources.of(*of).tolist()}
+        return kept | {entry ^ of[1] for entry, owner in self.noted.items() if owner == of}
+
+    def row_of(self, event: OpenEvent) -> int:
+        return self.shelf.row_of(event_hash(self.shelf.secret, event.at))

@@ -1,0 +1,258 @@
+"""All slots of a bucket: packed, but for those in hand; with a few numbers of each in columns.
+
+To `step`'s functions it is the dict of slots they know. A slot is unpacked when it is asked for, and packed again at the end of
+the batch. Redundant messages touch the columns only; a slot that is unpacked takes over what was counted for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from streaming.broker.blob import pack_slot, unpack_slot
+from streaming.broker.state import NEVER, Slot
+from streaming.fast.hashing import event_hash, salt_of
+from streaming.fast.rows import Bools, Ints
+from streaming.fast.tables import Table
+from streaming.gather.open_event import EventKey
+from tidings.registers import Bounds, Join, Register
+from topology.plan import Plan
+
+_FIRST_ROWS = 64
+
+
+class Columns:
+    """Numbers of each row; they grow together."""
+
+    __slots__ = NAMES = ("hash", "salt", "place", "wake_ms", "next_ms", "first_ms", "last_ms", "more", "sources", "plain")
+
+    def __init__(self) -> None:
+        self.hash: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
+        self.salt: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
+        """Of the open event: what is known of the one before it under the same key does not count."""
+        self.place: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
+        """Which broker and topic."""
+        self.wake_ms: Ints = np.full(_FIRST_ROWS, NEVER, dtype=np.int64)
+        """When something is to be done in the slot; `NEVER` for rows that are empty."""
+        self.next_ms: Ints = np.full(_FIRST_ROWS, NEVER, dtype=np.int64)
+        """When something is to be done in its one open event."""
+        self.first_ms: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
+        self.last_ms: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
+        self.more: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
+        """Reports that were counted here and not yet in the event."""
+        self.sources: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
+        self.plain: Bools = np.zeros(_FIRST_ROWS, dtype=bool)
+        """Whether there is just one open event, and none of its registers is full."""
+
+    def grow(self, rows: int) -> None:
+        size = len(self.hash)
+        if rows <= size:
+            return
+        more = max(rows, 2 * size) - size
+        for name in self.NAMES:
+            column = getattr(self, name)
+            empty = NEVER if name in ("wake_ms", "next_ms") else 0
+            setattr(self, name, np.concatenate([column, np.full(more, empty, dtype=column.dtype)]))
+
+
+class Shelf:
+    """The slots of a bucket, in the order they were first heard of: a row for each."""
+
+    def __init__(self, secret: str, bounds: Bounds) -> None:
+        self.secret = secret
+        self.bounds = bounds
+        self.columns = Columns()
+        self.packed: list[bytes | None] = []
+        """None where the row is empty, or its slot has never been packed."""
+        self.facts = Table()
+        """Known facts, with the published time of the report that stated them first."""
+        self.sources = Table()
+        self.places: list[tuple[str, str]] = []
+        self._place_of: dict[tuple[str, str], int] = {}
+        self._rows: dict[int, int] = {}
+        """Hash of an event key to its row."""
+        self.in_hand: dict[int, tuple[EventKey, Slot]] = {}
+        self.stale: set[int] = set()
+        """Rows whose columns do not say yet what became of their slots."""
+        self.changed: set[int] = set()
+        self.gone: set[int] = set()
+        self.forgotten: dict[int, tuple[int, ...]] = {}
+        """Rows of which an event has ended, with the salts of those that have not."""
+        self.counted: list[Ints] = []
+        """Rows whose columns alone were changed."""
+        self.before_due: Callable[[list[int]], None] = lambda _: None
+        """Called with the rows whose timers are about to fire."""
+        self._oldest = 0
+
+    # ---- as the dict of slots -----------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[EventKey]:
+        return (at for at, _ in self.items())
+
+    def get(self, at: EventKey) -> Slot | None:
+        row = self._rows.get(event_hash(self.secret, at))
+        return None if row is None else self.take(row)[1]
+
+    def setdefault(self, at: EventKey, slot: Slot) -> Slot:
+        number = event_hash(self.secret, at)
+        row = self._rows.get(number)
+        if row is None:
+            row = self._add(number, at, slot)
+        return self.take(row)[1]
+
+    def __delitem__(self, at: EventKey) -> None:
+        number = event_hash(self.secret, at)
+        self.empty(self._rows[number])
+
+    def items(self) -> Iterator[tuple[EventKey, Slot]]:
+        return (self.take(row) for row in self.rows())
+
+    def values(self) -> Iterator[Slot]:
+        return (slot for _, slot in self.items())
+
+    def due(self, now_ms: int) -> list[tuple[EventKey, Slot]]:
+        if found := self.due_rows(now_ms):
+            self.before_due(found)
+        return [self.take(row) for row in self.due_rows(now_ms)]
+
+    def oldest(self) -> tuple[EventKey, Slot]:
+        row = next(row for row in range(self._oldest, len(self.packed)) if self._is_used(row))
+        self._oldest = row
+        return self.take(row)
+
+    # ---- rows ---------------------------------------------------------------------------------------------------------
+
+    def row_of(self, number: int) -> int:
+        """The row of an event key by its hash; -1 if there is none."""
+        return self._rows.get(number, -1)
+
+    def rows_of(self, numbers: Ints) -> Ints:
+        rows = self._rows
+        return np.fromiter((rows.get(number, -1) for number in numbers.tolist()), dtype=np.int64, count=len(numbers))
+
+    def rows(self) -> list[int]:
+        return sorted(self._rows.values())
+
+    def due_rows(self, now_ms: int) -> list[int]:
+        self.refresh()
+        found: list[int] = np.flatnonzero(self.columns.wake_ms[: len(self.packed)] <= now_ms).tolist()
+        return found
+
+    def take(self, row: int) -> tuple[EventKey, Slot]:
+        """Unpack a slot, with what was counted for it in columns."""
+        self.stale.add(row)
+        found = self.in_hand.get(row)
+        if found is None:
+            packed = self.packed[row]
+            assert packed is not None
+            found = self.in_hand[row] = unpack_slot(packed)
+        columns = self.columns
+        if columns.more[row]:
+            (event,) = found[1].open
+            event.reports += int(columns.more[row])
+            event.span.include(int(columns.first_ms[row]))
+            event.span.include(int(columns.last_ms[row]))
+            event.source_count = int(columns.sources[row])
+            columns.more[row] = 0
+        return found
+
+    def place(self, broker: str, topic: str) -> int:
+        at = (broker, topic)
+        if at not in self._place_of:
+            self._place_of[at] = len(self.places)
+            self.places.append(at)
+        return self._place_of[at]
+
+    def empty(self, row: int) -> None:
+        """Forget a slot."""
+        columns = self.columns
+        del self._rows[int(columns.hash[row])]
+        self.in_hand.pop(row, None)
+        self.stale.discard(row)
+        self.changed.discard(row)
+        self.packed[row] = None
+        columns.wake_ms[row] = columns.next_ms[row] = NEVER
+        columns.plain[row] = False
+        columns.more[row] = columns.salt[row] = 0
+        self.gone.add(row)
+        self.forgotten[row] = ()
+
+    def _add(self, number: int, at: EventKey, slot: Slot) -> int:
+        row = len(self.packed)
+        self.packed.append(None)
+        self.columns.grow(row + 1)
+        self.columns.hash[row] = number
+        self.columns.place[row] = self.place(at[0], at[1])
+        self._rows[number] = row
+        self.in_hand[row] = (at, slot)
+        return row
+
+    def _is_used(self, row: int) -> bool:
+        return self._rows.get(int(self.columns.hash[row])) == row
+
+    # ---- columns ------------------------------------------------------------------------------------------------------
+
+    def use(self, plan: Callable[[], Plan]) -> None:
+        """Timers follow from this plan."""
+        self._plan = plan
+
+    def refresh(self) -> None:
+        """Let the columns say what became of the slots that were in hand."""
+        for row in self.stale:
+            self._refresh(row, *self.in_hand[row])
+        self.changed |= self.stale
+        self.stale.clear()
+
+    def _refresh(self, row: int, at: EventKey, slot: Slot) -> None:
+        columns, topic = self.columns, self._plan().topic(at[1])
+        next_ms = min([event.next_ms(topic) for event in slot.open], default=NEVER)
+        columns.next_ms[row] = next_ms
+        columns.wake_ms[row] = min(next_ms, slot.forget_ms)
+        columns.plain[row] = len(slot.open) == 1 and not any(self.is_full(r) for r in slot.open[0].knowledge.values())
+        if slot.open:
+            event = slot.open[0]
+            salt = salt_of(event)
+            if columns.salt[row] != salt:
+                if columns.salt[row]:
+                    self.forgotten[row] = tuple(map(salt_of, slot.open))
+                columns.salt[row] = salt
+            columns.first_ms[row], columns.last_ms[row] = event.span.first_ms, event.span.last_ms
+            columns.sources[row] = event.source_count
+
+    def is_full(self, register: Register) -> bool:
+        """Whether a value could be left out of it: then even a report that was known before is counted by opening it."""
+        kept = len(register.claims)
+        if register.kind is Join.FIRST:
+            return kept > self.bounds.conflicts
+        return register.kind is Join.UNION and kept >= self.bounds.union_items
+
+    def pack(self) -> None:
+        """Lay all slots back."""
+        self.refresh()
+        for row, (at, slot) in self.in_hand.items():
+            self.packed[row] = pack_slot(at, slot)
+        self.in_hand.clear()
+
+    # ---- tables -------------------------------------------------------------------------------------------------------
+
+    def add_facts(self, keys: Ints, owner: Ints, stated_ms: Ints) -> None:
+        self._add_to(self.facts, keys, owner, stated_ms)
+
+    def add_sources(self, keys: Ints, owner: Ints, salt: Ints) -> None:
+        self._add_to(self.sources, keys, owner, salt)
+
+    def _add_to(self, table: Table, keys: Ints, owner: Ints, beside: Ints) -> None:
+        # A row may have been emptied since.
+        here = self.columns.salt[owner] != 0 if len(owner) else np.empty(0, dtype=bool)
+        table.add(keys[here], owner[here], beside[here])
+
+    def forget(self) -> None:
+        """Take what is of no more use out of the tables."""
+        if self.forgotten:
+            self.facts.drop(self.forgotten)
+            self.sources.drop(self.forgotten, [salt for salts in self.forgotten.values() for salt in salts])
+            self.forgotten.clear()

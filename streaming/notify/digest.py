@@ -1,0 +1,87 @@
+"""A digest: one notification for all that waited because a subscription is told of a key only so many times an hour."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from streaming.gather.ledger import Cap, Waiting
+from streaming.gather.open_event import EventKey, OpenEvent
+from streaming.notify.tell import notification_of, owed, unmet
+from tidings.notification import Digested, Notification, Reason, digest_id
+from tidings.subscription import Subscription
+from tidings.topic import Topic
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """The notification, if there is anything to tell; the open events it is about; and how many had turned untrue."""
+
+    notification: Notification | None
+    told: tuple[tuple[OpenEvent, Digested], ...] = ()
+    cancelled: int = 0
+
+
+def digest(at: EventKey, waiting: Iterable[OpenEvent], subscription: Subscription, cap: Cap, topic: Topic, now_ms: int) -> Digest:
+    """Tell all that waits, as it is now. What its own cadence still keeps back is told in its turn."""
+    ready: list[tuple[OpenEvent, Digested]] = []
+    cancelled = 0
+    for event in waiting:
+        ledger = event.ledgers[subscription.name]
+        cancelled += unmet(event, subscription, now_ms) is Waiting.AT_MOST
+        ledger.capped = False
+        news = owed(event, subscription)
+        if news is None:
+            continue
+        allowed_ms = ledger.may_be_told_ms(subscription)
+        if subscription.settle_ms:
+            allowed_ms = max(allowed_ms, ledger.settled_ms(subscription, now_ms))
+        if now_ms < allowed_ms:
+            ledger.due_ms = allowed_ms
+        else:
+            ready.append((event, news))
+    ended = _still_wanted(subscription, cap.ended)
+    cap.ended = []
+    if not ready and not ended:
+        return Digest(None, cancelled=cancelled)
+    for event, news in ready:
+        event.ledgers[subscription.name].note(news.news, now_ms, complete=event.is_complete(topic))
+    cap.note(now_ms)
+    return Digest(_notification(at, ready, ended, subscription, now_ms), tuple(ready), cancelled)
+
+
+def _still_wanted(subscription: Subscription, ended: Sequence[Digested]) -> list[Digested]:
+    """The subscription may want other fields by now."""
+    news = ({name: value for name, value in each.news.items() if subscription.wants(name)} for each in ended)
+    return [replace(each, news=wanted) for each, wanted in zip(ended, news, strict=True) if wanted]
+
+
+def _notification(
+    at: EventKey,
+    ready: Sequence[tuple[OpenEvent, Digested]],
+    ended: Sequence[Digested],
+    subscription: Subscription,
+    now_ms: int,
+) -> Notification:
+    """It is about the newest open event, and beside it about the others: first those that have ended."""
+    if ready:
+        event, news = ready[-1]
+        beside = (*ended, *(other for _, other in ready[:-1]))
+        revision = event.ledgers[subscription.name].revision
+        return notification_of(event, subscription, revision, Reason.DIGEST, dict(news.news), beside)
+    return Notification(
+        id=digest_id(subscription.name, subscription.since, at[1], at[2], now_ms),
+        subscriber=subscription.subscriber,
+        subscription=subscription.name,
+        topic=at[1],
+        key=at[2],
+        event="",
+        revision=0,
+        reason=Reason.DIGEST,
+        news={},
+        reports=0,
+        sources=0,
+        first_ms=min(each.first_ms for each in ended),
+        last_ms=max(each.last_ms for each in ended),
+        digest=tuple(ended),
+    )
