@@ -1,6 +1,6 @@
 """The directory of ``tidings up --dir DIR``: who owns it, what it holds, what a killed run left behind.
 
-DIR/kafka/  checkpoint/  control/  logs/
+DIR/kafka/  checkpoint/  state/  control/  logs/
     service.lock      held by the running service; the kernel lets go of it when the service dies
     processes.json    what the service started, to find what outlived it
     service.json      where the running service can be reached
@@ -31,7 +31,7 @@ import psutil
 from tidings.errors import AlreadyRunning, CannotRun
 
 LEAST_FREE_MB = 500
-_FOLDERS = ("kafka", "checkpoint", "control", "logs")
+_FOLDERS = ("kafka", "checkpoint", "state", "control", "logs")
 _END_S = 10.0
 _SAME_START_S = 1.0  # the system derives the start from its clock, which may have been set since
 
@@ -59,7 +59,7 @@ class ServiceDirectory:
 
     def __init__(self, path: Path, lock: int) -> None:
         self.path = path
-        self.kafka, self.checkpoint, self.control, self.logs = (path / name for name in _FOLDERS)
+        self.kafka, self.checkpoint, self.state, self.control, self.logs = (path / name for name in _FOLDERS)
         self._lock: int | None = lock
 
     @classmethod

@@ -39,6 +39,7 @@ class Head(Struct, array_like=True):
     sent: list[tuple[tuple[str, str], int]]
     heard: list[tuple[tuple[str, str, str], int]]
     filters: list[tuple[tuple[str, str], Filter]]
+    beats: dict[str, int] = {}
 
 
 class Packed(Struct, array_like=True):
@@ -116,6 +117,7 @@ def head_of(state: BucketState) -> Head:
         sent=sorted(state.sent.items()),
         heard=sorted(state.heard.items()),
         filters=sorted(state.filters.items()),
+        beats=state.beats,
     )
 
 
@@ -130,6 +132,7 @@ def state_of(head: Head) -> BucketState:
         sent=dict(head.sent),
         heard=dict(head.heard),
         filters=dict(head.filters),
+        beats=head.beats,
     )
 
 

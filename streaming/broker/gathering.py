@@ -22,7 +22,7 @@ _BOUND_OF = {Join.FIRST: "conflicts", Join.UNION: "union_items"}
 def gather(desk: Desk, at: EventKey, slot: Slot, topic: Topic, arrived: Arrived) -> None:
     """Join a message to its event, or open one. What would belong to a closed event is late."""
     append_ms, published_ms = arrived.origin.append_ms, arrived.published_ms
-    advance_all(desk, at, slot, topic, append_ms)
+    advance_all(desk, slot, topic, append_ms)
     window_ms = topic.timing.window_ms
     event = next((event for event in slot.open if event.span.fits(published_ms, window_ms)), None)
     if event is None:
@@ -114,7 +114,7 @@ def _keep_if_cut(desk: Desk, event: OpenEvent, arrived: Arrived) -> None:
 def measure(desk: Desk, at: EventKey, slot: Slot, topic: Topic, arrived: Arrived, *, crossed: bool) -> None:
     """A topic of measurements: each message is an event of its own, told at once. ``crossed``: it also left over a link."""
     origin, message = arrived.origin, arrived.message
-    advance_all(desk, at, slot, topic, origin.append_ms)
+    advance_all(desk, slot, topic, origin.append_ms)
     event = open_event(at, message.message_id, arrived.published_ms, origin.append_ms)
     event.knowledge = events.report(message, arrived.published_ms, topic, desk.rules.bounds)
     event.reports = 1

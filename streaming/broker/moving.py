@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from streaming.broker.desk import Desk
 from streaming.broker.gathering import enter, make_room
-from streaming.broker.pacing import reconsider_caps
+from streaming.broker.pacing import reconsider_beats, reconsider_caps
 from streaming.broker.passing import MOST_HOPS
 from streaming.broker.state import Closed, Slot
 from streaming.broker.telling import deliver, release, settle_all, tell, tell_links, watch
@@ -36,7 +36,7 @@ def heard(desk: Desk, happened: Heard) -> None:
     slot = desk.state.slots.setdefault(at, Slot())
     before = slot.size
     topic = desk.topic(record.topic)
-    advance_all(desk, at, slot, topic, happened.origin.append_ms)
+    advance_all(desk, slot, topic, happened.origin.append_ms)
     if isinstance(record, EventNews):
         _learn(desk, at, slot, topic, happened, record)
     else:
@@ -93,6 +93,7 @@ def _knows(event: OpenEvent, neighbour: str, facts: dict[str, int]) -> None:
 
 def reconsider(desk: Desk, before: Plan, now_ms: int) -> None:
     """A new version of the control data holds: apply it to all that is remembered."""
+    reconsider_beats(desk, now_ms)
     for at, slot in list(desk.state.slots.items()):
         size = slot.size
         for event in slot.open:

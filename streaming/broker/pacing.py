@@ -30,7 +30,7 @@ def end_waiting(desk: Desk, slot: Slot, event: OpenEvent, now_ms: int) -> None:
         if (why := unmet(event, subscription, now_ms)) is not None:
             books.cancelled[why] += 1
         elif ledger.capped and (news := owed(event, subscription)) is not None:
-            cap = slot.caps.setdefault(name, Cap())
+            cap = slot.caps.setdefault(name, Cap(event.at[2]))
             cap.wait(subscription.at_most, now_ms)
             cap.ended.append(news)
             kept.update(news.news)
@@ -41,7 +41,7 @@ def end_waiting(desk: Desk, slot: Slot, event: OpenEvent, now_ms: int) -> None:
         settle_all(event, books, Outcome.MERGED, Why.DIGESTED)
 
 
-def tell_waiting(desk: Desk, slot: Slot, at: EventKey, topic: Topic, now_ms: int) -> None:
+def tell_waiting(desk: Desk, slot: Slot, topic: Topic, now_ms: int) -> None:
     """A place has become free: tell all that waits for it."""
     for name in sorted(name for name, cap in slot.caps.items() if cap.due_ms == now_ms):
         cap, subscription = slot.caps[name], desk.plan.snapshot.subscriptions[name]
@@ -50,19 +50,19 @@ def tell_waiting(desk: Desk, slot: Slot, at: EventKey, topic: Topic, now_ms: int
             cap.wait(subscription.at_most, now_ms)
             continue
         waiting = [event for event in slot.open if (ledger := event.ledgers.get(name)) and ledger.capped]
-        found = digest(at, waiting, subscription, cap, topic, now_ms)
-        books = desk.books(at[0])
+        found = digest(waiting, subscription, cap, topic, now_ms)
+        books = desk.books(subscription.broker)
         books.cancelled[Waiting.AT_MOST] += found.cancelled
         if found.notification is None:
             continue
-        _put_out(desk, at[0], subscription, found.notification, now_ms)
+        _put_out(desk, subscription, found.notification, now_ms)
         for event, news in found.told:
             if event.held and not event.held_fields.isdisjoint(news.news):
                 settle(event, books, Outcome.TOLD, Reason.DIGEST)
 
 
-def _put_out(desk: Desk, broker: str, subscription: Subscription, notification: Notification, now_ms: int) -> None:
-    desk.books(broker).notifications[notification.reason] += 1
+def _put_out(desk: Desk, subscription: Subscription, notification: Notification, now_ms: int) -> None:
+    desk.books(subscription.broker).notifications[notification.reason] += 1
     desk.outputs.append(Tell(subscription.deliver, subscription.encoding, notification, now_ms))
 
 
@@ -81,20 +81,44 @@ def reconsider_caps(desk: Desk, at: EventKey, slot: Slot, before: Plan, now_ms: 
             cap.wait(current[name].at_most, now_ms)
 
 
-def beat(desk: Desk, before_ms: int, now_ms: int) -> None:
-    """Say that all is well to those who asked for it: the clock has moved, and maybe over a beat.
+def reconsider_beats(desk: Desk, now_ms: int) -> None:
+    """Subscriptions have changed: one that came hears the first beat from here on."""
+    last = desk.state.beats
+    desk.state.beats = {s.name: last.get(s.name, _beat_ms(s, now_ms)) for s in _mine(desk)}
 
-    One bucket does so for each subscription. After a gap the latest beat says all that the others would have said.
+
+def beat(desk: Desk) -> None:
+    """Say that all is well to those who asked for it, when the lowest mark has passed a beat.
+
+    After a gap the latest beat says all that the others would have said.
     """
+    state = desk.state
+    marks = [state.marks.get(partition, 0) for partition in state.partitions] or [0]
+    for subscription in _mine(desk):
+        last_ms = state.beats.get(subscription.name, 0)
+        # What only moves the clock need not be stored. But a mark that is lost must not change which beats are told.
+        state.changed = state.changed or _beat_ms(subscription, max(marks)) > last_ms
+        beat_ms = _beat_ms(subscription, min(marks))
+        if beat_ms > last_ms:
+            state.beats[subscription.name] = beat_ms
+            _put_out(desk, subscription, _heartbeat(subscription, beat_ms), beat_ms)
+
+
+def _mine(desk: Desk) -> list[Subscription]:
+    """Those that this bucket beats for: each has one bucket of the process that serves its broker."""
     rules, plan = desk.rules, desk.plan
-    for number, subscription in plan.snapshot.beating:
-        beat_ms = now_ms - now_ms % subscription.heartbeat_ms
-        if beat_ms <= before_ms or number % rules.buckets != rules.bucket_index:
-            continue
-        broker = subscription.broker
-        if plan.has(broker) and (rules.hosted is None or broker in rules.hosted):
-            _put_out(desk, broker, subscription, _heartbeat(subscription, beat_ms), beat_ms)
-            desk.state.changed = True
+    return [
+        subscription
+        for number, subscription in plan.snapshot.beating
+        if number % rules.buckets == rules.bucket_index
+        and plan.has(subscription.broker)
+        and (rules.hosted is None or subscription.broker in rules.hosted)
+    ]
+
+
+def _beat_ms(subscription: Subscription, now_ms: int) -> int:
+    """The last beat up to now."""
+    return now_ms - now_ms % subscription.heartbeat_ms
 
 
 def _heartbeat(subscription: Subscription, beat_ms: int) -> Notification:

@@ -23,6 +23,7 @@ def rules_of(config: Config, buckets: int = 1) -> Rules:
         event_fields=limits.event_fields,
         sources=limits.sources,
         open_events=max(1, limits.open_events // buckets),
+        buckets=buckets,
         ahead_ms=limits.ahead_ms,
         hosted=hosted_by(config),
     )

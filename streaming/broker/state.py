@@ -10,6 +10,7 @@ from streaming.broker.books import Books
 from streaming.gather.ledger import Cap
 from streaming.gather.open_event import EventKey, OpenEvent, Span
 from tidings.registers import Bounds
+from tidings.topic import Topic
 
 NEVER = 2**62
 
@@ -63,6 +64,11 @@ class Slot:
         """When a place is free for something that waits for one."""
         return min((cap.due_ms for cap in self.caps.values() if cap.due_ms is not None), default=NEVER) if self.caps else NEVER
 
+    def next_ms(self, topic: Topic) -> int:
+        """The earliest time at which something is to be told, or an event ends."""
+        times = [event.next_ms(topic) for event in self.open]
+        return min(self.due_ms, *times) if times else self.due_ms
+
     @property
     def forget_ms(self) -> int:
         """When a grave, a message id or a cap is next to be forgotten, or something that waits for a place is told."""
@@ -74,7 +80,8 @@ class Slots(dict[EventKey, Slot]):
     """What is remembered, in the order it was first heard of."""
 
     def due(self, now_ms: int) -> list[tuple[EventKey, Slot]]:
-        """Where a timer may fire by now. The plain form does not know, and looks everywhere."""
+        """Where a timer may fire by now."""
+        del now_ms  # the plain form does not know where, and looks everywhere
         return list(self.items())
 
     def oldest(self) -> tuple[EventKey, Slot]:
@@ -140,6 +147,8 @@ class BucketState:
     """By broker, neighbour and the neighbour's bucket, the number of the last record that came over the link."""
     filters: dict[tuple[str, str], Filter] = field(default_factory=dict)
     """By broker and topic, for topics whose filter is adaptive."""
+    beats: dict[str, int] = field(default_factory=dict)
+    """By subscription, the last heartbeat; for those that this bucket beats for."""
     wake_ms: int = field(default=0, compare=False)
     """No timer fires before this; it only saves looking, so it is not part of what is stored."""
     changed: bool = field(default=False, compare=False)

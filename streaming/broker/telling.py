@@ -91,16 +91,21 @@ def tell_links(
     broker, name, key = event.at
     facts = events.facts(event.knowledge)
     unsent = desk.books(broker).unsent
+    paced = name in desk.plan.snapshot.paced
     crossed: set[str] = set()
     for neighbour, goes in wanted(desk, desk.place_of(event), Offered(broker, name, key, facts, now_ms), links).items():
         profile, ledger = links[neighbour], event.links.get(neighbour) or Ledger()
-        news = {n: v for n, v in facts.items() if profile.wants(n) and ledger.told.get(n) != fact_digest(v)} if goes else {}
+        # Who waits beyond must learn that what it waits for is not true any more: once, then it knows.
+        takes_back = not goes and paced and bool(ledger.told) and not ledger.untrue
+        sends = goes or takes_back
+        news = {n: v for n, v in facts.items() if profile.wants(n) and ledger.told.get(n) != fact_digest(v)} if sends else {}
         if not news:
             unsent[neighbour, Unsent.KNOWN if goes else Unsent.FILTERED] += event.held
             continue
         unsent[neighbour, Unsent.JOINED] += max(0, event.held - 1)
         event.links[neighbour] = ledger
         ledger.note(news, now_ms, complete=False)
+        ledger.untrue = takes_back
         desk.send(broker, neighbour, _news(event, topic, profile, news, closing=closing), now_ms)
         crossed.update(news)
     return crossed

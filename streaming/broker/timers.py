@@ -7,7 +7,7 @@ from streaming.broker.pacing import beat, end_waiting, forget_caps, tell_waiting
 from streaming.broker.state import NEVER, Closed, Slot
 from streaming.broker.telling import deliver, release, settle_all, tell
 from streaming.broker.values import Outcome, PutAside, Why
-from streaming.gather.open_event import EventKey, OpenEvent
+from streaming.gather.open_event import OpenEvent
 from streaming.notify.tell import unmet
 from tidings.topic import Topic
 
@@ -16,14 +16,12 @@ def pass_time(desk: Desk) -> None:
     """Move the clock to the lowest mark, and fire what is due by then."""
     state = desk.state
     lowest_ms = min((state.marks.get(partition, 0) for partition in state.partitions), default=0)
-    before_ms = state.clock_ms
-    if lowest_ms <= before_ms:
-        return
-    state.clock_ms = lowest_ms
-    if lowest_ms >= state.wake_ms:
-        _wake(desk, lowest_ms)
+    if lowest_ms > state.clock_ms:
+        state.clock_ms = lowest_ms
+        if lowest_ms >= state.wake_ms:
+            _wake(desk, lowest_ms)
     if desk.plan.snapshot.beating:
-        beat(desk, before_ms, lowest_ms)
+        beat(desk)
 
 
 def _wake(desk: Desk, lowest_ms: int) -> None:
@@ -32,30 +30,24 @@ def _wake(desk: Desk, lowest_ms: int) -> None:
     for at, slot in state.slots.due(lowest_ms):
         before = slot.size
         topic = desk.topic(at[1])
-        advance_all(desk, at, slot, topic, lowest_ms)
+        advance_all(desk, slot, topic, lowest_ms)
         _forget(desk, slot, lowest_ms)
         state.changed = state.changed or slot.size != before
         state.size += slot.size - before
         state.drop_if_empty(at)
 
 
-def advance_all(desk: Desk, at: EventKey, slot: Slot, topic: Topic, now_ms: int) -> None:
+def advance_all(desk: Desk, slot: Slot, topic: Topic, now_ms: int) -> None:
     """Fire the timers of a key up to ``now_ms``, whichever of its events they belong to.
 
     They fire in the order of time, since the events of a key share the places that a subscription has in an hour.
     """
-    while True:
-        times = [event.next_ms(topic) for event in slot.open]
-        at_ms = min(times, default=NEVER)
-        if slot.caps:
-            at_ms = min(at_ms, slot.due_ms)
-        if at_ms > now_ms:
-            break
+    while (at_ms := slot.next_ms(topic)) <= now_ms:
         desk.state.changed = True
-        if slot.caps and slot.due_ms == at_ms:
-            tell_waiting(desk, slot, at, topic, at_ms)
+        if slot.due_ms == at_ms:
+            tell_waiting(desk, slot, topic, at_ms)
         else:
-            _fire(desk, slot, slot.open[times.index(at_ms)], topic, at_ms)
+            _fire(desk, slot, next(event for event in slot.open if event.next_ms(topic) == at_ms), topic, at_ms)
     desk.wake_at(at_ms)
 
 

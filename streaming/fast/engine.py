@@ -15,7 +15,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from streaming.broker.inputs import MESSAGE, Ticker, read
+from streaming.broker.inputs import Ticker, read
 from streaming.broker.state import BucketState, Rules
 from streaming.broker.step import start, take
 from streaming.broker.timers import advance_all
@@ -23,7 +23,7 @@ from streaming.broker.values import Arrived, Heard, Input, Marked, Outcome, Outp
 from streaming.fast.desk import FastDesk
 from streaming.fast.hashing import event_hash, salt_of
 from streaming.fast.judge import Judged, judge
-from streaming.fast.rows import NO_SOURCE, Bools, Ints, Rows
+from streaming.fast.rows import IS_MESSAGE, Bools, Ints, Rows
 from streaming.fast.shelf import Shelf
 from streaming.gather.entry import Origin
 from streaming.gather.open_event import OpenEvent
@@ -50,7 +50,7 @@ class Setting:
 
 def process(state: BucketState, shelf: Shelf, rows: Rows, setting: Setting) -> list[Output]:
     """Take in a batch, and say what is to be done. ``state`` has the shelf for its slots."""
-    timed = np.flatnonzero(rows.kind != MESSAGE).tolist()
+    timed = np.flatnonzero(rows.kind != IS_MESSAGE).tolist()
     inputs = {index: read(rows.row(index), setting.limits, setting.ticker) for index in timed}
     start(state, (happened for found in inputs.values() for happened in found))
     desk = FastDesk(state, setting.plan_at, setting.rules, shelf=shelf)
@@ -381,6 +381,3 @@ class _Part:
             owner, salts = np.array(list(noted.values()), dtype=np.int64).T
             shelf.add_sources(np.fromiter(noted, dtype=np.int64, count=len(noted)), owner, salts)
             noted.clear()
-
-
-assert NO_SOURCE == 0

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from streaming.broker.inputs import MESSAGE
 from streaming.fast.hashing import event_hash, fact_hashes
-from streaming.fast.rows import NO_SOURCE, NOT_SAID, Rows, in_log_order
+from streaming.fast.rows import IS_MESSAGE, NO_SOURCE, NOT_SAID, Rows, in_log_order
 from tidings.codec import MessageLimits, decode_message
 from tidings.errors import BadMessage
 from tidings.message import Message
@@ -20,7 +19,7 @@ COLUMNS = (
     *("plain", "event", "source", "published_ms"),
 )
 
-_TYPES = {"kind": object, "kafka_topic": object, "record_key": object, "value": object, "plain": bool}
+_TYPES = {"kafka_topic": object, "record_key": object, "value": object, "plain": bool}
 
 
 def rows_of(columns: dict[str, Any], facts: list[Any], limits: MessageLimits, secret: str) -> Rows:
@@ -28,7 +27,7 @@ def rows_of(columns: dict[str, Any], facts: list[Any], limits: MessageLimits, se
     # Copied, since Arrow's columns cannot be written to; and bytes stay bytes only as objects.
     columns = {name: np.array(column, dtype=_TYPES.get(name, np.int64)) for name, column in columns.items()}
     columns["message"] = np.full(len(facts), None, dtype=object)
-    for index in np.flatnonzero((columns["kind"] == MESSAGE) & ~columns["plain"]).tolist():
+    for index in np.flatnonzero((columns["kind"] == IS_MESSAGE) & ~columns["plain"]).tolist():
         value, kafka_topic = columns["value"][index], columns["kafka_topic"][index]
         if value is not None and value[:1] == b"{" and names.sender_of(kafka_topic) is None:
             _open_json(columns, facts, index, limits, secret)

@@ -9,11 +9,15 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from streaming.broker.inputs import MESSAGE
+from streaming.broker.inputs import MARK, MESSAGE, TICK
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 Objects: TypeAlias = npt.NDArray[np.object_]
+
+KINDS = (MESSAGE, MARK, TICK)
+"""Kinds of records by their numbers."""
+IS_MESSAGE = KINDS.index(MESSAGE)
 
 NOT_SAID = -1
 """Stands for a published time that the publisher did not state; real ones are not negative."""
@@ -39,7 +43,7 @@ class Rows:
     Such a message was found whole and within the bounds of a message, so its numbers say all that matters of it.
     """
 
-    kind: Objects
+    kind: Ints
     kafka_topic: Objects
     partition: Ints
     offset: Ints
@@ -64,7 +68,7 @@ class Rows:
 
     def row(self, index: int) -> Row:
         return Row(
-            self.kind[index],
+            KINDS[self.kind[index]],
             self.kafka_topic[index],
             int(self.partition[index]),
             int(self.offset[index]),
@@ -86,19 +90,20 @@ def in_log_order(columns: dict[str, Any], facts: Sequence[Any]) -> Rows:
     time_ms = np.empty_like(append_ms)
     time_ms[place] = _running_max(append_ms[place], new)
     order = np.lexsort((offset, partition, topic_code, time_ms))
+    kind = _ints(columns["kind"])[order]
     lengths = np.fromiter(map(_length, facts), dtype=np.int64, count=len(facts))[order]
     starts = np.zeros(len(order) + 1, dtype=np.int64)
     np.cumsum(lengths, out=starts[1:])
     flat = [facts[i] for i in order.tolist() if facts[i] is not None and len(facts[i])]
     return Rows(
-        kind=_objects(columns["kind"])[order],
+        kind=kind,
         kafka_topic=_objects(columns["kafka_topic"])[order],
         partition=partition[order],
         offset=offset[order],
         append_ms=append_ms[order],
         record_key=_objects(columns["record_key"])[order],
         value=_objects(columns["value"])[order],
-        plain=np.asarray(columns["plain"], dtype=bool)[order] & (_objects(columns["kind"])[order] == MESSAGE),
+        plain=np.asarray(columns["plain"], dtype=bool)[order] & (kind == IS_MESSAGE),
         event=_ints(columns["event"])[order],
         source=_ints(columns["source"])[order],
         published_ms=_ints(columns["published_ms"])[order],

@@ -6,7 +6,7 @@ the batch. Redundant messages touch the columns only; a slot that is unpacked ta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import numpy as np
 
@@ -56,6 +56,31 @@ class Columns:
             setattr(self, name, np.concatenate([column, np.full(more, empty, dtype=column.dtype)]))
 
 
+class Notes:
+    """What went into and out of the tables since the last patch. What goes out goes first."""
+
+    __slots__ = ("facts", "forgotten", "sources", "still_open")
+
+    def __init__(self) -> None:
+        self.forgotten: list[int] = []
+        self.still_open: list[int] = []
+        self.facts: list[tuple[Ints, Ints, Ints]] = []
+        self.sources: list[tuple[Ints, Ints, Ints]] = []
+
+    def forget(self, rows: Collection[int], still_open: list[int]) -> None:
+        """Entries that were added in the same batch, and are forgotten in it, must not come back."""
+        gone = list(rows)
+        self.facts = [_without(added, gone, []) for added in self.facts]
+        self.sources = [_without(added, gone, still_open) for added in self.sources]
+        self.forgotten += gone
+        self.still_open += still_open
+
+
+def _without(added: tuple[Ints, Ints, Ints], rows: list[int], still_open: list[int]) -> tuple[Ints, Ints, Ints]:
+    kept = ~np.isin(added[1], rows) | np.isin(added[2], still_open)
+    return added[0][kept], added[1][kept], added[2][kept]
+
+
 class Shelf:
     """The slots of a bucket, in the order they were first heard of: a row for each."""
 
@@ -75,12 +100,9 @@ class Shelf:
         self.in_hand: dict[int, tuple[EventKey, Slot]] = {}
         self.stale: set[int] = set()
         """Rows whose columns do not say yet what became of their slots."""
-        self.changed: set[int] = set()
-        self.gone: set[int] = set()
+        self.begin_notes()
         self.forgotten: dict[int, tuple[int, ...]] = {}
         """Rows of which an event has ended, with the salts of those that have not."""
-        self.counted: list[Ints] = []
-        """Rows whose columns alone were changed."""
         self.before_due: Callable[[list[int]], None] = lambda _: None
         """Called with the rows whose timers are about to fire."""
         self._oldest = 0
@@ -177,7 +199,7 @@ class Shelf:
         self.packed[row] = None
         columns.wake_ms[row] = columns.next_ms[row] = NEVER
         columns.plain[row] = False
-        columns.more[row] = columns.salt[row] = 0
+        columns.more[row] = columns.salt[row] = columns.hash[row] = 0
         self.gone.add(row)
         self.forgotten[row] = ()
 
@@ -240,19 +262,74 @@ class Shelf:
     # ---- tables -------------------------------------------------------------------------------------------------------
 
     def add_facts(self, keys: Ints, owner: Ints, stated_ms: Ints) -> None:
-        self._add_to(self.facts, keys, owner, stated_ms)
+        self._add_to(self.facts, self.noted.facts, keys, owner, stated_ms)
 
     def add_sources(self, keys: Ints, owner: Ints, salt: Ints) -> None:
-        self._add_to(self.sources, keys, owner, salt)
+        self._add_to(self.sources, self.noted.sources, keys, owner, salt)
 
-    def _add_to(self, table: Table, keys: Ints, owner: Ints, beside: Ints) -> None:
-        # A row may have been emptied since.
-        here = self.columns.salt[owner] != 0 if len(owner) else np.empty(0, dtype=bool)
-        table.add(keys[here], owner[here], beside[here])
+    def _add_to(self, table: Table, notes: list[tuple[Ints, Ints, Ints]], keys: Ints, owner: Ints, beside: Ints) -> None:
+        if len(keys):
+            here = self.columns.hash[owner] != 0  # a row may have been emptied since
+            added = keys[here], owner[here], beside[here]
+            table.add(*added)
+            notes.append(added)
 
     def forget(self) -> None:
         """Take what is of no more use out of the tables."""
         if self.forgotten:
+            still_open = [salt for salts in self.forgotten.values() for salt in salts]
             self.facts.drop(self.forgotten)
-            self.sources.drop(self.forgotten, [salt for salts in self.forgotten.values() for salt in salts])
+            self.sources.drop(self.forgotten, still_open)
+            self.noted.forget(self.forgotten, still_open)
             self.forgotten.clear()
+
+    # ---- notes, for a patch -------------------------------------------------------------------------------------------
+
+    def begin_notes(self) -> None:
+        """Nothing has changed since the last patch."""
+        self.changed: set[int] = set()
+        """Rows whose slots were in hand."""
+        self.counted: list[Ints] = []
+        """Rows whose columns alone were changed."""
+        self.gone: set[int] = set()
+        self.noted = Notes()
+
+    # ---- from patches -------------------------------------------------------------------------------------------------
+
+    def remove(self, rows: Ints) -> None:
+        for row in rows.tolist():
+            if row < len(self.packed) and self._is_used(row):
+                self.empty(row)
+        self.begin_notes()
+        self.forgotten.clear()
+
+    def lay(self, rows: int, places: list[tuple[str, str]]) -> None:
+        """Make room for so many rows."""
+        self.columns.grow(rows)
+        self.packed.extend([None] * (rows - len(self.packed)))
+        for broker, topic in places:
+            self.place(broker, topic)
+
+    def find_rows(self, rows: Ints) -> None:
+        """Rows have got their columns: they can be found by them."""
+        self._rows.update(zip(self.columns.hash[rows].tolist(), rows.tolist(), strict=True))
+
+    def compact(self) -> None:
+        """Take the empty rows out. All others get new numbers, in their order."""
+        assert not self.in_hand
+        self.forget()
+        rows = self.rows()
+        if len(rows) == len(self.packed):
+            return
+        new = np.full(len(self.packed), -1, dtype=np.int32)
+        new[rows] = np.arange(len(rows), dtype=np.int32)
+        self.facts.renumber(new)
+        self.sources.renumber(new)
+        self.packed = [self.packed[row] for row in rows]
+        old, self.columns = self.columns, Columns()
+        self.columns.grow(len(rows))
+        for name in Columns.NAMES:
+            getattr(self.columns, name)[: len(rows)] = getattr(old, name)[rows]
+        self._rows = {}
+        self.find_rows(np.arange(len(rows)))
+        self._oldest = 0

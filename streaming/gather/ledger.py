@@ -42,6 +42,8 @@ class Ledger:
     """Since when the event has matched, for a subscription that wants it settled."""
     capped: bool = False
     """Whether news waits for a place among those that the subscription wants in an hour."""
+    untrue: bool = False
+    """Of a neighbour: whether it knows that nobody beyond it matches any more."""
 
     def untold(self, subscription: Subscription, facts: Mapping[str, Value]) -> dict[str, Value]:
         """What the subscription wants and does not know."""
@@ -79,6 +81,7 @@ class Ledger:
 class Cap:
     """How often a subscription was told of a key within an hour, and what waits for a place."""
 
+    key: str
     told: list[int] = field(default_factory=list)
     """When it was told, in order."""
     ended: list[Digested] = field(default_factory=list)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from streaming.gather.ledger import Cap, Waiting
-from streaming.gather.open_event import EventKey, OpenEvent
+from streaming.gather.open_event import OpenEvent
 from streaming.notify.tell import notification_of, owed, unmet
 from tidings.notification import Digested, Notification, Reason, digest_id
 from tidings.subscription import Subscription
@@ -22,7 +22,7 @@ class Digest:
     cancelled: int = 0
 
 
-def digest(at: EventKey, waiting: Iterable[OpenEvent], subscription: Subscription, cap: Cap, topic: Topic, now_ms: int) -> Digest:
+def digest(waiting: Iterable[OpenEvent], subscription: Subscription, cap: Cap, topic: Topic, now_ms: int) -> Digest:
     """Tell all that waits, as it is now. What its own cadence still keeps back is told in its turn."""
     ready: list[tuple[OpenEvent, Digested]] = []
     cancelled = 0
@@ -47,7 +47,7 @@ def digest(at: EventKey, waiting: Iterable[OpenEvent], subscription: Subscriptio
     for event, news in ready:
         event.ledgers[subscription.name].note(news.news, now_ms, complete=event.is_complete(topic))
     cap.note(now_ms)
-    return Digest(_notification(at, ready, ended, subscription, now_ms), tuple(ready), cancelled)
+    return Digest(_notification(cap.key, ready, ended, subscription, now_ms), tuple(ready), cancelled)
 
 
 def _still_wanted(subscription: Subscription, ended: Sequence[Digested]) -> list[Digested]:
@@ -57,7 +57,7 @@ def _still_wanted(subscription: Subscription, ended: Sequence[Digested]) -> list
 
 
 def _notification(
-    at: EventKey,
+    key: str,
     ready: Sequence[tuple[OpenEvent, Digested]],
     ended: Sequence[Digested],
     subscription: Subscription,
@@ -70,11 +70,11 @@ def _notification(
         revision = event.ledgers[subscription.name].revision
         return notification_of(event, subscription, revision, Reason.DIGEST, dict(news.news), beside)
     return Notification(
-        id=digest_id(subscription.name, subscription.since, at[1], at[2], now_ms),
+        id=digest_id(subscription.name, subscription.since, subscription.topic, key, now_ms),
         subscriber=subscription.subscriber,
         subscription=subscription.name,
-        topic=at[1],
-        key=at[2],
+        topic=subscription.topic,
+        key=key,
         event="",
         revision=0,
         reason=Reason.DIGEST,

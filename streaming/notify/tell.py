@@ -49,7 +49,7 @@ def tell(
         if now_ms < allowed_ms:
             ledger.due_ms = allowed_ms
             continue
-        if subscription.at_most and caps is not None and not _takes_place(ledger, caps, subscription, now_ms):
+        if subscription.at_most and caps is not None and not _takes_place(event, ledger, caps, subscription, now_ms):
             continue
         reason = _reason(ledger, complete=complete, closing=closing)
         ledger.note(news, now_ms, complete=complete)
@@ -57,9 +57,9 @@ def tell(
     return told
 
 
-def _takes_place(ledger: Ledger, caps: dict[str, Cap], subscription: Subscription, now_ms: int) -> bool:
+def _takes_place(event: OpenEvent, ledger: Ledger, caps: dict[str, Cap], subscription: Subscription, now_ms: int) -> bool:
     """Take a place among those of the hour, or wait for one."""
-    cap = caps.setdefault(subscription.name, Cap())
+    cap = caps.setdefault(subscription.name, Cap(event.at[2]))
     if now_ms < cap.free_ms(subscription.at_most):
         ledger.capped = True
         ledger.due_ms = None

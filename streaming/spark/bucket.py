@@ -1,4 +1,4 @@
-"""The function handed to `applyInPandasWithState`: converts, calls `step`, converts back. Nothing else.
+"""The function handed to `applyInPandasWithState`: converts, calls the engine, converts back. Nothing else.
 
 Workers find the control data of a version in a file of its own, which never changes once it is there.
 """
@@ -12,14 +12,18 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from streaming.broker import blob, crossing
+from streaming.broker import crossing
 from streaming.broker.books import Books
-from streaming.broker.inputs import MOST_VALUE_BYTES, Ticker, in_log_order, to_inputs
-from streaming.broker.state import BucketState, Rules
-from streaming.broker.step import step
+from streaming.broker.inputs import MOST_VALUE_BYTES, Ticker
+from streaming.broker.state import Rules
 from streaming.broker.values import FilterDecided, Outcome, Output, PutAside, Send, Tell
+from streaming.fast.engine import Setting, process
+from streaming.fast.keeping import Bucket, Store, read_note
+from streaming.fast.reading import COLUMNS, rows_of
+from streaming.fast.rows import Rows
 from tidings.codec import MessageLimits, encode_notification
 from tidings.control import Snapshot
 from tidings.errors import BadState
@@ -27,7 +31,7 @@ from tidings.topic import Timing
 from topology import names
 from topology.plan import Plan
 
-STATE_SCHEMA = "blob binary"
+STATE_SCHEMA = "note binary"
 OUTPUT_SCHEMA = "topic string, key binary, value binary, headers array<struct<key: string, value: binary>>"
 OUTPUT_COLUMNS = ["topic", "key", "value", "headers"]
 
@@ -38,9 +42,15 @@ class BucketSettings:
 
     ticker: Ticker
     control_dir: str
+    state_dir: str
+    secret: str
     rules: Rules = field(default_factory=Rules)
     limits: MessageLimits = field(default_factory=MessageLimits)
     timing: Timing = field(default_factory=Timing)
+
+
+_at_hand: dict[tuple[str, int], Bucket] = {}
+"""The buckets that this worker had last, by folder and number."""
 
 
 def snapshot_path(control_dir: Path, version: int) -> Path:
@@ -52,24 +62,40 @@ def bucket_function(settings: BucketSettings) -> Callable[[Any, Iterable[pd.Data
     """The stateful function of one bucket."""
 
     def run(key: tuple[int], frames: Iterable[pd.DataFrame], group_state: Any) -> Iterator[pd.DataFrame]:
-        state = blob.decode(bytes(group_state.get[0])) if group_state.exists else BucketState()
-        rows = [row for frame in frames for row in frame.itertuples(index=False)]
-        inputs = [happened for row in in_log_order(rows) for happened in to_inputs(row, settings.limits, settings.ticker)]
+        number = int(key[0])
+        store = Store(Path(settings.state_dir) / str(number), settings.secret, settings.rules.bounds)
+        note = read_note(bytes(group_state.get[0])) if group_state.exists else None
+        # Taken away first: if this fails in the middle, nobody finds what it left.
+        bucket = store.open(note, _at_hand.pop((settings.state_dir, number), None))
+        state = bucket.state
         before = {broker: books.to_dict() for broker, books in state.books.items()}
-        rules = replace(settings.rules, bucket=f"{settings.ticker.service}/{key[0]}")
-        state, outputs = step(state, inputs, lambda version: load_plan(settings, version), rules)
-        if state.changed or not group_state.exists:
-            group_state.update((blob.encode(state),))
-        records = [*to_records(outputs, rows), *books_records(str(settings.ticker.service), int(key[0]), before, state.books)]
+        state.changed = False
+        rows = _rows(list(frames), settings)
+        outputs = process(state, bucket.shelf, rows, _setting(settings, number))
+        bucket.shelf.pack()
+        if state.changed or note is None:
+            group_state.update((store.save(bucket),))
+        _at_hand[settings.state_dir, number] = bucket
+        records = [*to_records(outputs, rows), *books_records(str(settings.ticker.service), number, before, state.books)]
         if records:
             yield pd.DataFrame(records, columns=OUTPUT_COLUMNS)
 
     return run
 
 
-def to_records(outputs: Iterable[Output], rows: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+def _rows(frames: list[pd.DataFrame], settings: BucketSettings) -> Rows:
+    frame = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
+    columns = {name: frame[name].to_numpy() for name in COLUMNS}
+    return rows_of(columns, frame["facts"].tolist(), settings.limits, settings.secret)
+
+
+def _setting(settings: BucketSettings, number: int) -> Setting:
+    rules = replace(settings.rules, bucket=f"{settings.ticker.service}/{number}", bucket_index=number)
+    return Setting(lambda version: load_plan(settings, version), rules, settings.limits, settings.ticker)
+
+
+def to_records(outputs: Iterable[Output], rows: Rows) -> Iterator[tuple[Any, ...]]:
     """Kafka records for what is to be done; records put aside carry the bytes as they came."""
-    origins = {(row.kafka_topic, row.partition, row.offset): row for row in rows}
     for output in outputs:
         match output:
             case Tell():
@@ -80,14 +106,21 @@ def to_records(outputs: Iterable[Output], rows: Iterable[Any]) -> Iterator[tuple
                 link = names.link_topic(output.sender, output.to)
                 yield link, names.record_key(*output.record.about), crossing.encode(output.record, output.stamp), []
             case PutAside():
-                origin = output.origin
-                record = output.entry or origins[origin.kafka_topic, origin.partition, origin.offset]
-                topic = names.LATE if output.outcome is Outcome.LATE else names.DEAD_LETTER
-                yield topic, record.record_key, record.value, list(aside_headers(output, record.value))
+                yield _aside(output, rows)
             case FilterDecided():
                 yield names.DECISIONS, names.record_key(output.sender, output.topic), _decision(output), []
             case _:
                 pass
+
+
+def _aside(output: PutAside, rows: Rows) -> tuple[Any, ...]:
+    record: Any = output.entry
+    if record is None:
+        origin = output.origin
+        at = (rows.offset == origin.offset) & (rows.partition == origin.partition) & (rows.kafka_topic == origin.kafka_topic)
+        record = rows.row(int(np.flatnonzero(at)[0]))
+    topic = names.LATE if output.outcome is Outcome.LATE else names.DEAD_LETTER
+    return topic, record.record_key, record.value, list(aside_headers(output, record.value))
 
 
 def _decision(decided: FilterDecided) -> bytes:

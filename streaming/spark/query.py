@@ -11,7 +11,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupStateTimeout
 
 from streaming.spark.bucket import OUTPUT_SCHEMA, STATE_SCHEMA, BucketSettings, bucket_function
-from streaming.spark.routing import routed
+from streaming.spark.routing import Routing, routed
 from topology import names
 
 
@@ -53,13 +53,7 @@ def start_query(spark: SparkSession, settings: QuerySettings, *, over_gaps: bool
     records = source.load().withWatermark("timestamp", "0 seconds")
     # A task for each Kafka partition would cost more than reading the few records in it.
     records = records.coalesce(max(1, spark.sparkContext.defaultParallelism))
-    rows = routed(
-        records,
-        service=settings.service,
-        secret=settings.secret,
-        buckets=settings.buckets,
-        message_bytes=settings.bucket.limits.message_bytes,
-    )
+    rows = routed(records, Routing(settings.service, settings.secret, settings.buckets, settings.bucket.limits))
     # NoTimeout: with a timeout Spark would drop late rows without a word.
     outputs = rows.groupBy("bucket").applyInPandasWithState(
         bucket_function(settings.bucket), OUTPUT_SCHEMA, STATE_SCHEMA, "append", GroupStateTimeout.NoTimeout

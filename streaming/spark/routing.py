@@ -1,45 +1,74 @@
-"""From Kafka records to buckets, in the JVM: which bucket gets which record.
+"""From Kafka records to buckets, in the JVM: which bucket gets which record, and the numbers that tell what it says.
 
-Only topic and key are read here, to hash them with the broker that reads the record; the bucket function reads the message
-itself and checks that it found the same two. What cannot be read is spread over the buckets by its offset, so that rubbish loads
-none of them.
+A publication in Avro is taken apart here: which event it is about, a number for each fact it states, who says so and when. If
+that shows it to be whole and within the bounds of a message, it is *plain*, and most of its kind are never opened in Python.
+Of JSON only topic and key are read; Python reads the rest. What cannot be read is spread over the buckets by its offset.
 """
 
 from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
 from streaming.broker.inputs import MARK, MESSAGE, MOST_VALUE_BYTES, TICK
+from streaming.fast.rows import KINDS, NO_SOURCE, NOT_SAID
 from tidings import avro
+from tidings.codec import MessageLimits
 from topology import names
 
 _MOST_KEY_BYTES = 512 * 1024
+_END_BYTES = 8
+_LIST = "member4"
+"""The member of a field's value, a union in `message.avsc`, that is a list."""
 
 
-def routed(records: DataFrame, *, service: str, secret: str, buckets: int, message_bytes: int) -> DataFrame:
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """With ``secret`` in front of what is hashed, nobody outside can aim at one bucket, or make two facts look the same."""
+
+    service: str
+    secret: str
+    buckets: int
+    limits: MessageLimits
+
+    @property
+    def end(self) -> bytes:
+        """Stands behind each Avro message when it is decoded: if it is not found there, bytes were left over."""
+        return hashlib.blake2b(b"end", key=self.secret.encode()[:64], digest_size=_END_BYTES).digest()
+
+
+def routed(records: DataFrame, routing: Routing) -> DataFrame:
     """Kafka records with the bucket they belong to; ticks and marks go to every bucket."""
     is_clock = F.col("topic") == names.CLOCK
-    kind = F.when(is_clock, TICK).when(F.col("value").startswith(F.lit(names.MARK_START)), MARK).otherwise(MESSAGE)
-    read = _topic_and_key(F.col("value"), message_bytes)
-    named = records.select(
-        kind.alias("kind"),
+    is_link = F.col("topic").startswith("link.")
+    is_mark = F.col("value").startswith(F.lit(names.MARK_START))
+    kind = F.when(is_clock, KINDS.index(TICK)).when(is_mark, KINDS.index(MARK)).otherwise(KINDS.index(MESSAGE))
+    is_message = ~is_clock & ~is_mark
+    fits = F.length("value") <= routing.limits.message_bytes
+    named = records.where(~is_clock | (F.get_json_object(F.col("value").cast("string"), "$.service") == routing.service)).select(
+        kind.cast("tinyint").alias("kind"),
         F.col("topic").alias("kafka_topic"),
         "partition",
         "offset",
         F.unix_millis("timestamp").alias("append_ms"),
         _cut(F.col("key"), _MOST_KEY_BYTES).alias("record_key"),
         _cut(F.col("value"), MOST_VALUE_BYTES).alias("value"),
-        F.when(kind == MESSAGE, read).alias("read"),
-    ).where(~is_clock | (F.get_json_object(F.col("value").cast("string"), "$.service") == service))
-    # With a secret in front nobody outside can aim many keys at one bucket.
-    readable = F.xxhash64(F.lit(secret), F.substring_index("kafka_topic", ".", -1), "read.topic", "read.key")
-    unreadable = F.xxhash64(F.lit(secret), "offset")
-    bucket = F.pmod(F.when(F.col("read.key").isNull(), unreadable).otherwise(readable), F.lit(buckets)).cast("int")
-    every_bucket = F.sequence(F.lit(0), F.lit(buckets - 1))
-    target = F.when(F.col("kind") == MESSAGE, F.array(bucket)).otherwise(every_bucket)
-    return named.select(
+        F.when(is_message & ~is_link & fits, _message(routing)).alias("message"),
+        F.when(is_message, F.when(is_link, _link()).when(fits, _json())).alias("other"),
+    )
+    about = F.coalesce("message.topic", "other.topic"), F.coalesce("message.key", "other.key")
+    event = F.xxhash64(F.lit(routing.secret), F.substring_index("kafka_topic", ".", -1), *about)
+    hashed = named.withColumn("event", F.when(F.isnull(about[1]), F.lit(0)).otherwise(event))
+    unreadable = F.xxhash64(F.lit(routing.secret), "offset")
+    bucket = F.pmod(F.when(F.col("event") == 0, unreadable).otherwise(F.col("event")), F.lit(routing.buckets)).cast("int")
+    every_bucket = F.sequence(F.lit(0), F.lit(routing.buckets - 1))
+    target = F.when(F.col("kind") == KINDS.index(MESSAGE), F.array(bucket)).otherwise(every_bucket)
+    return hashed.select(
         F.explode(target).alias("bucket"),
         "kind",
         "kafka_topic",
@@ -48,8 +77,11 @@ def routed(records: DataFrame, *, service: str, secret: str, buckets: int, messa
         "append_ms",
         "record_key",
         "value",
-        F.col("read.topic").alias("topic"),
-        F.col("read.key").alias("key"),
+        F.coalesce(_is_plain(routing), F.lit(False)).alias("plain"),
+        "event",
+        F.coalesce(F.when(F.isnotnull("message.source"), F.xxhash64("message.source")), F.lit(NO_SOURCE)).alias("source"),
+        F.coalesce("message.published_ms", F.lit(NOT_SAID)).alias("published_ms"),
+        _facts().alias("facts"),
     )
 
 
@@ -57,18 +89,55 @@ def _cut(data: Column, most_bytes: int) -> Column:
     return F.when(F.length(data) > most_bytes, F.substring(data, 1, most_bytes)).otherwise(data)
 
 
-def _topic_and_key(value: Column, message_bytes: int) -> Column:
-    """A struct of topic and key; null where they cannot be read."""
-    message, link = avro.schema("message"), avro.schema("link")
-    json = F.from_json(value.cast("string"), "topic string, key string")
-    fits = F.length(value) <= message_bytes
+def _message(routing: Routing) -> Column:
+    """A publication in Avro, with what stands behind it; null for all else."""
+    schema = avro.schema("message")
+    text = json.loads(schema.text)
+    text["fields"].append({"name": "end", "type": {"type": "fixed", "name": "End", "size": _END_BYTES}})
+    body = F.expr(f"concat(substring(value, {avro.HEADER_BYTES + 1}), X'{routing.end.hex()}')")
+    datum = from_avro(body, json.dumps(text), {"mode": "PERMISSIVE"})
+    return F.when(F.col("value").startswith(F.lit(schema.header)), datum)
+
+
+def _link() -> Column:
+    """Topic and key of a record of a link."""
+    schema = avro.schema("link")
+    datum = from_avro(F.expr(f"substring(value, {avro.HEADER_BYTES + 1})"), schema.text, {"mode": "PERMISSIVE"})
+    return F.when(F.col("value").startswith(F.lit(schema.header)), _topic_and_key(datum))
+
+
+def _json() -> Column:
+    datum = F.from_json(F.col("value").cast("string"), "topic string, key string")
+    return F.when(F.col("value").startswith(F.lit(b"{")), _topic_and_key(datum))
+
+
+def _topic_and_key(datum: Column) -> Column:
+    return F.struct(datum["topic"].alias("topic"), datum["key"].alias("key"))
+
+
+def _is_plain(routing: Routing) -> Column:
+    """Whether `tidings.codec` would take the message, as far as that does not depend on its facts, topic and key.
+
+    Those need no look: a message with a bad one is opened and refused, so no event or fact with the same number is ever known.
+    """
+    limits = routing.limits
     return (
-        F.when(F.col("topic").startswith("link."), F.when(value.startswith(F.lit(link.header)), _from_avro(link)))
-        .when(fits & value.startswith(F.lit(b"{")), json)
-        .when(fits & value.startswith(F.lit(message.header)), _from_avro(message))
+        (F.col("message.end") == F.lit(routing.end))
+        & (F.size("message.fields") <= limits.fields)
+        & _is_text("message.source", limits)
+        & _is_text("message.id", limits)
+        & (F.isnull("message.published_ms") | (F.col("message.published_ms") >= 0))
     )
 
 
-def _from_avro(schema: avro.Schema) -> Column:
-    datum = from_avro(F.expr(f"substring(value, {avro.HEADER_BYTES + 1})"), schema.text, {"mode": "PERMISSIVE"})
-    return F.struct(datum["topic"].alias("topic"), datum["key"].alias("key"))
+def _is_text(name: str, limits: MessageLimits) -> Column:
+    text = F.col(name)
+    return F.isnull(text) | (F.octet_length(text).between(1, limits.key_bytes) & F.is_valid_utf8(text))
+
+
+def _facts() -> Column:
+    """A number for each fact. A list of one string must differ from the string, and an empty list from nothing."""
+    return F.transform(
+        F.map_entries("message.fields"),
+        lambda entry: F.xxhash64(F.col("event"), entry["key"], entry["value"], F.isnotnull(entry["value"][_LIST])),
+    )
