@@ -13,8 +13,21 @@ from tidings.codec import notification_dict
 from tidings.values import Value, plain, same
 
 _WHO: Final = ("subscription", "subscriber")
-PARTS: Final = (*_WHO, "topic", "key", "reason", "news", "at_ms", "broker", "revision", "reports", "sources", "conflicts")
-"""What a pattern may speak of, beside ``count``."""
+PARTS: Final = (
+    *_WHO,
+    "topic",
+    "key",
+    "reason",
+    "news",
+    "at_ms",
+    "broker",
+    "revision",
+    "reports",
+    "sources",
+    "conflicts",
+    "digest",
+)
+"""What a pattern may speak of, beside ``count``. ``digest`` is the news of each further event."""
 _MOST = 100_000
 _MOST_PAIRS = 2_000_000
 _ANY = "any"
@@ -79,6 +92,8 @@ def _part(told: Told, name: str) -> Any:
             return {field: plain(value) for field, value in found.items()}
         case "conflicts":
             return {field: [plain(value) for value in values] for field, values in found.items()}
+        case "digest":
+            return [{field: plain(value) for field, value in each.news.items()} for each in found]
     return found
 
 
@@ -143,8 +158,8 @@ def write_expected(told: Iterable[Told], subscriptions: Iterable[str]) -> str:
 
 
 def _written(told: Told) -> dict[str, Any]:
-    found = parts_of(told)
-    return {name: found[name] for name in ("at_ms", "subscription", "topic", "key", "reason", "news")}
+    digest = ("digest",) if told.notification.digest else ()
+    return {name: _part(told, name) for name in ("at_ms", "subscription", "topic", "key", "reason", "news", *digest)}
 
 
 # ---- comparing --------------------------------------------------------------------------------------------------------

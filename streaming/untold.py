@@ -172,7 +172,7 @@ def _why(plan: Plan, came: Came, seen: Seen, facts: Mapping[str, Value]) -> tupl
         return Silence.CAME_LATER, "the event was over when the subscription came"
     if broker in parts and parts[broker] is not parts[subscription.broker]:
         return Silence.CUT_OFF, f"no link that the topic may cross leads from {broker!r} to {subscription.broker!r}"
-    if getattr(subscription, "settle_ms", 0):
+    if subscription.settle_ms:
         return Silence.NOT_SETTLED, "its 'where' did not hold for as long as 'settle_ms' asks"
     return Silence.HELD_BACK, "the pace that it asked for left no room before the event was forgotten"
 

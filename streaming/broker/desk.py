@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from streaming.broker.books import Books
@@ -10,6 +10,7 @@ from streaming.broker.state import BucketState, Rules
 from streaming.broker.values import Decided, LinkRecord, Outcome, Output, PutAside, Send, Stamp
 from streaming.gather.entry import Entry, Origin
 from streaming.gather.open_event import OpenEvent
+from tidings import event as events
 from tidings.errors import Unreadable
 from tidings.subscription import Subscription
 from tidings.topic import Topic
@@ -41,6 +42,10 @@ class Desk:
 
     def subscriptions(self, event: OpenEvent) -> tuple[Subscription, ...]:
         return self.plan.snapshot.by_topic.get(event.at[:2], ())
+
+    def interested(self, event: OpenEvent) -> Iterable[Subscription]:
+        """Those of them that the event may concern."""
+        return self.plan.snapshot.interested(event.at[:2], event.at[2], events.facts(event.knowledge))
 
     def wake_at(self, at_ms: int) -> None:
         """Something is to be done then."""

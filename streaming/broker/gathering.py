@@ -74,15 +74,20 @@ def _join(desk: Desk, event: OpenEvent, topic: Topic, arrived: Arrived) -> None:
     desk.books(broker).left_out.update(_BOUND_OF[kind] for kind in events.left_out(report, knowledge))
     enter(desk, event, arrived.origin, added, arrived.sender)
     if added.news:
-        event.news_ms = append_ms
         _keep_if_cut(desk, event, arrived)
-        if topic.timing.hold_ms == 0 or event.is_complete(topic):
-            release(desk, event, topic, append_ms)
-        else:
-            watch(desk, event, append_ms)
-            if event.release_ms is None:
-                event.release_ms = append_ms + topic.timing.hold_ms
+        let_leave(desk, event, topic, append_ms)
     desk.wake_at(event.next_ms(topic))
+
+
+def let_leave(desk: Desk, event: OpenEvent, topic: Topic, append_ms: int) -> None:
+    """News came: it leaves when it is due."""
+    event.news_ms = append_ms
+    if topic.timing.hold_ms == 0 or event.is_complete(topic):
+        release(desk, event, topic, append_ms)
+    else:
+        watch(desk, event, append_ms)
+        if event.release_ms is None:
+            event.release_ms = append_ms + topic.timing.hold_ms
 
 
 def enter(desk: Desk, event: OpenEvent, origin: Origin, added: events.Added, sender: str | None) -> None:
@@ -122,7 +127,7 @@ def measure(desk: Desk, at: EventKey, slot: Slot, topic: Topic, arrived: Arrived
         event.source_count = 1
     event.held, event.held_fields = 1, set(event.knowledge)
     desk.decide(origin, at[0], Outcome.HELD, Why.HOLDING, event.id, frozenset(event.knowledge))
-    told = tell(desk, event, topic, desk.subscriptions(event), origin.append_ms)
+    told = tell(desk, event, topic, desk.interested(event), origin.append_ms)
     deliver(desk, event, told, set(event.knowledge) if crossed else set(), origin.append_ms)
     if slot.caps:
         end_waiting(desk, slot, event, origin.append_ms)

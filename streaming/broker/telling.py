@@ -27,9 +27,13 @@ def release(
         event.release_ms = None
         event.released = True
     watch(desk, event, now_ms)
-    told = tell(desk, event, topic, desk.subscriptions(event), now_ms, closing=closing)
-    links = {n: p for n, p in desk.place_of(event).downward.items() if n != heard_from}
-    deliver(desk, event, told, tell_links(desk, event, topic, links, now_ms, closing=closing), now_ms)
+    told = tell(desk, event, topic, desk.interested(event), now_ms, closing=closing)
+    crossed: set[str] = set()
+    if (place := desk.place_of(event)).links:
+        links = {n: p for n, p in place.downward.items() if n != heard_from}
+        crossed = tell_links(desk, event, topic, links, now_ms, closing=closing)
+    if told or crossed:
+        deliver(desk, event, told, crossed, now_ms)
 
 
 def watch(desk: Desk, event: OpenEvent, now_ms: int) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from streaming.broker.desk import Desk
+from streaming.broker.values import Outcome, Unsent, Why
 from streaming.fast.hashing import event_hash, salt_of
 from streaming.fast.shelf import Shelf
-from streaming.gather.open_event import OpenEvent
+from streaming.gather.open_event import EventKey, OpenEvent
+from topology.plan import Place
 
 
 @dataclass(kw_only=True)
@@ -33,6 +35,18 @@ class FastDesk(Desk):
         of = self.row_of(event), salt_of(event)
         kept = {entry ^ of[1] for entry in self.shelf.sources.of(*of).tolist()}
         return kept | {entry ^ of[1] for entry, owner in self.noted.items() if owner == of}
+
+    def enter_known(self, broker: str, topic: str, count: int) -> None:
+        """Enter redundant messages into the books."""
+        books = self.books(broker)
+        books.received += count
+        books.enter(Outcome.REDUNDANT, Why.KNOWN, count)
+        for neighbour in self.plan.place(broker, topic).downward:
+            books.unsent[neighbour, Unsent.KNOWN] += count
+        self.state.changed = True
+
+    def place(self, at: EventKey) -> Place:
+        return self.plan.place(at[0], at[1])
 
     def row_of(self, event: OpenEvent) -> int:
         return self.shelf.row_of(event_hash(self.shelf.secret, event.at))

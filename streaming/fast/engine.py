@@ -19,16 +19,19 @@ from streaming.broker.inputs import Ticker, read
 from streaming.broker.state import BucketState, Rules
 from streaming.broker.step import start, take
 from streaming.broker.timers import advance_all
-from streaming.broker.values import Arrived, Heard, Input, Marked, Outcome, Output, Refused, Ticked, Unsent, Why
+from streaming.broker.values import Arrived, Heard, Input, Marked, Output, Refused, Ticked
+from streaming.fast.adding import adds, opens
 from streaming.fast.desk import FastDesk
 from streaming.fast.hashing import event_hash, salt_of
 from streaming.fast.judge import Judged, judge
-from streaming.fast.rows import IS_MESSAGE, Bools, Ints, Rows
+from streaming.fast.reading import quick_message
+from streaming.fast.rows import IS_MESSAGE, Bools, Ints, Row, Rows
 from streaming.fast.shelf import Shelf
 from streaming.gather.entry import Origin
 from streaming.gather.open_event import OpenEvent
 from tidings.codec import MessageLimits
 from tidings.errors import Unreadable
+from tidings.message import Message
 from tidings.registers import Join
 from topology import names
 from topology.plan import Plan, Role
@@ -216,11 +219,14 @@ class _Part:
 
     def _open_plain(self, event: int, index: int, position: int) -> None:
         self._cursor[event] = position + 1
-        happened = self._message(index)
-        self._desk.joined = None
-        take(self._desk, happened)
-        joined = self._desk.joined
-        if joined is None or not isinstance(happened, Arrived) or not self._stays_known(joined, happened):
+        row = self._rows.row(index)
+        message = self._rows.message[index] or quick_message(row.value, self._setting.limits)
+        joined = None
+        if message is not None:
+            joined = self._joined_simply(event, index, position, message)
+        if joined is None:
+            joined = self._joined_fully(row, index, message)
+        if joined is None:
             self._make_odd(event)
             return
         salt = salt_of(joined)
@@ -231,14 +237,43 @@ class _Part:
             self._make_odd(event)
         self._joined.append((index, self._event_rows[event], salt, self._published[position]))
 
-    def _message(self, index: int) -> Input:
-        rows = self._rows
-        message = rows.message[index]
+    def _joined_simply(self, event: int, index: int, position: int, message: Message) -> OpenEvent | None:
+        """Join a message that only adds to what is known; None if it is not of that kind."""
+        rows, desk, found = self._rows, self._desk, self._judged
+        at = (names.broker_of(rows.kafka_topic[index]), message.topic, message.key)
+        number = int(rows.event[index])
+        published_ms, append_ms, source = self._published[position], self._appended[position], int(rows.source[index])
+        if (
+            self._salt[event] is _ODD
+            or event_hash(self._shelf.secret, at) != number
+            or not self._gathers(at[0], at[1])
+            or published_ms - append_ms > desk.rules.ahead_ms
+        ):
+            return None
+        if self._shelf.row_of(number) < 0:
+            return opens(desk, at, message, published_ms, append_ms, source)
+        if self._event_rows[event] < 0:
+            return None
+        self._fire(event, position)
+        unknown = found.unknown[found.fact_starts[position] : found.fact_starts[position + 1]].tolist()
+        if not self._is_as_it_was(event) or len(unknown) != len(message.fields):
+            return None
+        joined = self._shelf.take(self._event_rows[event])[1].open[0]
+        new = [name for name, is_new in zip(message.fields, unknown, strict=True) if is_new]
+        return joined if adds(desk, joined, new, message, published_ms, append_ms, source) else None
+
+    def _joined_fully(self, row: Row, index: int, message: Message | None) -> OpenEvent | None:
+        """Take a message in as `step` does. Returns its event, if what it said will be known from here on."""
         if message is None:
-            return self._read(index)[0]
-        row = rows.row(index)
-        origin = Origin(row.kafka_topic, row.partition, row.offset, row.append_ms)
-        return Arrived(origin, names.broker_of(row.kafka_topic), message, row.record_key, row.value)
+            happened = self._read(index)[0]
+        else:
+            origin = Origin(row.kafka_topic, row.partition, row.offset, row.append_ms)
+            arrived = Arrived(origin, names.broker_of(row.kafka_topic), message, row.record_key, row.value)
+            happened = self._checked(arrived, index)
+        self._desk.joined = None
+        take(self._desk, happened)
+        joined = self._desk.joined
+        return joined if joined and isinstance(happened, Arrived) and self._stays_known(joined, happened) else None
 
     def _stays_known(self, event: OpenEvent, happened: Arrived) -> bool:
         """Whether the same facts, stated again and later, would change nothing."""
@@ -303,7 +338,7 @@ class _Part:
             return start
         (broker, name, _), slot = self._shelf.take(self._event_rows[event])
         found, topic = slot.open[0], self._desk.topic(name)
-        next_ms = found.next_ms(topic)
+        next_ms = slot.next_ms(topic)
         until = next((n for n in range(start, until) if self._appended[n] >= next_ms), until)
         if start == until:
             return until
@@ -315,7 +350,7 @@ class _Part:
         found.reports += until - start
         found.span.include(low)
         found.span.include(high)
-        self._enter(broker, name, until - start)
+        self._desk.enter_known(broker, name, until - start)
         return until
 
     def _is_held(self, event: int) -> bool:
@@ -335,15 +370,6 @@ class _Part:
         self._desk.noted.update(dict.fromkeys(entries, of))
         return True
 
-    def _enter(self, broker: str, topic: str, count: int) -> None:
-        """Redundant messages in the books."""
-        books = self._desk.books(broker)
-        books.received += count
-        books.enter(Outcome.REDUNDANT, Why.KNOWN, count)
-        for neighbour in self._desk.plan.place(broker, topic).downward:
-            books.unsent[neighbour, Unsent.KNOWN] += count
-        self._desk.state.changed = True
-
     def _absorb_untouched(self) -> None:
         """Enter the messages of all events that nothing was opened for."""
         found, columns = self._judged, self._shelf.columns
@@ -360,7 +386,7 @@ class _Part:
         self._shelf.counted.append(row)
         by_place = np.bincount(columns.place[row], weights=count).astype(np.int64)
         for place in np.flatnonzero(by_place).tolist():
-            self._enter(*self._shelf.places[place], int(by_place[place]))
+            self._desk.enter_known(*self._shelf.places[place], int(by_place[place]))
         named = np.flatnonzero(found.new_source & np.isin(found.event, events))
         owner = found.shelf_row[found.event[named]]
         self._shelf.add_sources(found.source[named] ^ columns.salt[owner], owner, columns.salt[owner])
@@ -374,8 +400,7 @@ class _Part:
         if self._joined:
             index, row, salt, published_ms = np.array(self._joined, dtype=np.int64).T
             count = rows.starts[index + 1] - rows.starts[index]
-            within = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
-            facts = rows.facts[np.repeat(rows.starts[index], count) + within]
+            facts = rows.facts[rows.facts_of(index)]
             shelf.add_facts(facts ^ np.repeat(salt, count), np.repeat(row, count), np.repeat(published_ms, count))
         if noted := self._desk.noted:
             owner, salts = np.array(list(noted.values()), dtype=np.int64).T

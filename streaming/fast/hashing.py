@@ -6,6 +6,7 @@ They start from a secret, so nobody outside can make two facts look like one.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 import msgspec
 import xxhash
@@ -17,6 +18,7 @@ _SEED = 42
 _text = msgspec.json.Encoder().encode
 
 
+@lru_cache(maxsize=65536)
 def event_hash(secret: str, at: EventKey) -> int:
     """Which event a message is about: Spark's `xxhash64(secret, broker, topic, key)`."""
     bits = xxhash.xxh64_intdigest(secret.encode(), _SEED)
@@ -36,4 +38,9 @@ def fact_hashes(event: int, fields: Mapping[str, Value]) -> list[int]:
 
 def salt_of(event: OpenEvent) -> int:
     """Tells the facts of this opening of an event from those of others under the same key; never 0."""
-    return signed(xxhash.xxh64_intdigest(event.opening.encode(), _SEED) | 1)
+    return _salt(event.opening)
+
+
+@lru_cache(maxsize=65536)
+def _salt(opening: str) -> int:
+    return signed(xxhash.xxh64_intdigest(opening.encode(), _SEED) | 1)

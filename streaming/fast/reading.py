@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from streaming.fast.hashing import event_hash, fact_hashes
 from streaming.fast.rows import IS_MESSAGE, NO_SOURCE, NOT_SAID, Rows, in_log_order
+from tidings.avro import HEADER_BYTES, schema
 from tidings.codec import MessageLimits, decode_message
 from tidings.errors import BadMessage
 from tidings.message import Message
@@ -18,6 +20,8 @@ COLUMNS = (
     *("kind", "kafka_topic", "partition", "offset", "append_ms", "record_key", "value"),
     *("plain", "event", "source", "published_ms"),
 )
+
+_schema = schema("message")
 
 _TYPES = {"kafka_topic": object, "record_key": object, "value": object, "plain": bool}
 
@@ -52,3 +56,24 @@ def numbers_of(message: Message) -> tuple[int, int]:
     """Source and published time as columns have them."""
     source = NO_SOURCE if message.source is None else source_digest(message.source)
     return source, NOT_SAID if message.published_ms is None else message.published_ms
+
+
+def quick_message(value: bytes | None, limits: MessageLimits) -> Message | None:
+    """A plain message in Avro. None if something in it needs a closer look."""
+    if value is None or value[:1] == b"{":
+        return None
+    try:
+        datum = _schema.decode(value[HEADER_BYTES:])
+    except ValueError:
+        return None
+    topic, key, fields = datum["topic"], datum["key"], datum["fields"]
+    short = limits.key_bytes // 4  # a text of so many characters has no more bytes than allowed
+    if not (0 < len(topic) <= short and 0 < len(key) <= short):
+        return None
+    for name, stated in fields.items():
+        kind = type(stated)
+        if kind is list:
+            fields[name] = tuple(stated)
+        elif (kind is float and not math.isfinite(stated)) or not 0 < len(name) <= short:
+            return None
+    return Message(topic, key, fields, datum["source"], datum["id"], datum["published_ms"])

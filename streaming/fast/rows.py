@@ -66,6 +66,13 @@ class Rows:
     def __len__(self) -> int:
         return len(self.kind)
 
+    def facts_of(self, index: Ints) -> Ints:
+        """Where in ``facts`` those of these rows stand, row by row."""
+        count = self.starts[index + 1] - self.starts[index]
+        within = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+        found: Ints = np.repeat(self.starts[index], count) + within
+        return found
+
     def row(self, index: int) -> Row:
         return Row(
             KINDS[self.kind[index]],

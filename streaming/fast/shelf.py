@@ -6,7 +6,7 @@ the batch. Redundant messages touch the columns only; a slot that is unpacked ta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import numpy as np
 
@@ -87,6 +87,7 @@ class Shelf:
     def __init__(self, secret: str, bounds: Bounds) -> None:
         self.secret = secret
         self.bounds = bounds
+        self._least_full = min(bounds.conflicts + 1, bounds.union_items)
         self.columns = Columns()
         self.packed: list[bytes | None] = []
         """None where the row is empty, or its slot has never been packed."""
@@ -231,10 +232,10 @@ class Shelf:
 
     def _refresh(self, row: int, at: EventKey, slot: Slot) -> None:
         columns, topic = self.columns, self._plan().topic(at[1])
-        next_ms = min([event.next_ms(topic) for event in slot.open], default=NEVER)
+        next_ms = slot.next_ms(topic)
         columns.next_ms[row] = next_ms
         columns.wake_ms[row] = min(next_ms, slot.forget_ms)
-        columns.plain[row] = len(slot.open) == 1 and not any(self.is_full(r) for r in slot.open[0].knowledge.values())
+        columns.plain[row] = len(slot.open) == 1 and not self.any_full(slot.open[0].knowledge.values())
         if slot.open:
             event = slot.open[0]
             salt = salt_of(event)
@@ -244,6 +245,10 @@ class Shelf:
                 columns.salt[row] = salt
             columns.first_ms[row], columns.last_ms[row] = event.span.first_ms, event.span.last_ms
             columns.sources[row] = event.source_count
+
+    def any_full(self, registers: Iterable[Register]) -> bool:
+        least = self._least_full
+        return any(len(register.claims) >= least and self.is_full(register) for register in registers)
 
     def is_full(self, register: Register) -> bool:
         """Whether a value could be left out of it: then even a report that was known before is counted by opening it."""

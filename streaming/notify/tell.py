@@ -32,9 +32,11 @@ def tell(
 
     At the end of the window nothing waits for a cadence: it would never be told. What has not settled by then never will.
     """
+    told: list[tuple[Subscription, Notification]] = []
+    if not subscriptions:
+        return told
     facts = events.facts(event.knowledge)
     complete = event.is_complete(topic)
-    told = []
     for subscription in subscriptions:
         if subscription.judge(event.at[2], facts) is not Verdict.MATCHES:
             continue
