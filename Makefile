@@ -1,7 +1,7 @@
 # Everything a contributor or a first-time user runs. `make` alone lists the targets.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test test-pure lint format docs results clean java
+.PHONY: help venv demo test test-pure lint format docs chaos soak results clean java
 
 PYTHON ?= python3
 # More for pytest or the demo: make test ARGS="-k books -x"
@@ -57,8 +57,14 @@ format: venv ## Put the code into its form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: venv ## Write the table of settings in docs/configuration.md anew
-	WRITE_DOCS=1 $(BIN)/pytest -q tests/tidings/test_config.py -k documented
+docs: venv ## Write the tables of settings and rights in docs/ anew
+	WRITE_DOCS=1 $(BIN)/pytest -q tests/tidings/test_config.py tests/service/test_acls.py -k documented
+
+chaos: java venv ## Do a service harm in every way we know, and hold it to the reference: half an hour
+	$(BIN)/python -m service.chaos $(ARGS)
+
+soak: java venv ## Run a service for half an hour with changes and faults, and watch what it takes
+	$(BIN)/python -m service.chaos.soak $(ARGS)
 
 results: venv ## Run every experiment and write docs/results.md anew
 	$(BIN)/tidings experiment all $(ARGS)

@@ -39,14 +39,24 @@ _NO_ANSWER = frozenset(
     }
 )
 _REFUSES_LOGIN = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._SSL})
+_NO_RIGHT = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
 
 
 @dataclass(frozen=True)
 class Connection:
-    """``properties`` are those of Kafka's Java clients, as `tidings.properties.parse` reads them from a file."""
+    """``properties`` are those of Kafka's Java clients, as `tidings.properties.parse` reads them from a file.
+
+    They hold passwords, so they do not show when a connection is printed.
+    """
 
     bootstrap: str
-    properties: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def config(self, **extra: Any) -> dict[str, Any]:
         """The settings of a confluent-kafka client; ``extra`` has librdkafka's names and wins."""
@@ -123,6 +133,11 @@ class Connection:
             return KafkaUnreachable(
                 f"Kafka at {self.bootstrap} refuses the login: {error.str()}; see the Kafka client properties"
             )
+        if error.code() in _NO_RIGHT:
+            return TidingsError(
+                f"Kafka at {self.bootstrap} does not allow this to who you log in as: {error.str()}; "
+                "docs/security.md lists the rights"
+            )
         if error.code() == KafkaError._INVALID_ARG:
             named = re.search(r'property:? "([^"]+)"', error.str())
             name = named[1] if named else "a property"
@@ -136,6 +151,11 @@ class Connection:
             yield
         except KafkaException as error:
             raise self.in_plain_words(error.args[0]) from error
+        except SystemError as error:
+            # A producer that may write nowhere fails between two callbacks, where Python cannot raise Kafka's own error.
+            if not isinstance(error.__cause__, KafkaException):
+                raise
+            raise self.in_plain_words(error.__cause__.args[0]) from error
 
 
 def _ignore(_error: KafkaError) -> None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from producers import control
 from producers.connection import Connection
 from producers.control import Tick
-from producers.log import Record, read_all, scan
+from producers.log import Record, read_all, scan, watermarks
 from streaming.broker.books import Books
 from streaming.broker.inputs import MESSAGE, TICK, Ticker, in_log_order, kind_of, read
 from streaming.broker.state import BucketState, Rules
@@ -38,6 +38,10 @@ class Replay:
     books: dict[str, Books]
     control: Snapshot
     """The control data that holds now."""
+    clocks: Mapping[str | None, int] = field(default_factory=dict)
+    """Up to when each service was followed: what is due until then is decided."""
+    states: tuple[BucketState, ...] = ()
+    """What each service remembers then."""
 
     def with_part(
         self,
@@ -45,16 +49,18 @@ class Replay:
         brokers: frozenset[str],
         inputs: Iterable[Input],
         outputs: Iterable[Output],
-        books: Mapping[str, Books],
+        state: BucketState,
     ) -> Replay:
         """This and what one more service did."""
-        own = {broker: found for broker, found in books.items() if broker in brokers or service is None}
+        own = {broker: found for broker, found in state.books.items() if broker in brokers or service is None}
         return replace(
             self,
             services={**self.services, service: brokers},
             inputs=(*self.inputs, *inputs),
             outputs=(*self.outputs, *outputs),
             books={**self.books, **own},
+            clocks={**self.clocks, service: state.clock_ms},
+            states=(*self.states, state),
         )
 
     @property
@@ -76,7 +82,7 @@ class Replay:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class Row:
     """A record as `streaming.broker.inputs` reads it."""
 
     kind: str
@@ -86,6 +92,21 @@ class _Row:
     append_ms: int
     record_key: bytes | None
     value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """What Kafka holds of the log. The same log always gives the same `decide`."""
+
+    ticks: tuple[tuple[Tick, Row], ...]
+    history: tuple[Snapshot, ...]
+    """The control data after each of its records."""
+    rows: tuple[Row, ...]
+    """Messages, what crossed links, and marks."""
+    brokers: frozenset[str]
+    """Those that have Kafka topics to read from."""
+    cuts: Mapping[str, int | None] = field(default_factory=dict)
+    """Partitions that have lost their beginning, with the append time of the first record left; None if none is."""
 
 
 def replay(
@@ -103,28 +124,73 @@ def replay(
     service had to make room: ``rules.open_events`` counts all events of a bucket.) The `control` Kafka topic is compacted, so
     long after a change the control data from before it may not be known any more.
     """
-    ticks = [tick for record in read_all(connection, [names.CLOCK]) if (tick := _tick_row(record))]
-    if service is not None:
-        ticks = [(tick, row) for tick, row in ticks if tick.service == service]
+    log = read_log(connection, limits=limits, timing=timing, only=only)
+    return decide(log, service=service, limits=limits, rules=rules, timing=timing)
+
+
+def read_log(connection: Connection, *, limits: MessageLimits, timing: Timing, only: tuple[str, str] | None = None) -> Log:
+    """The log up to its end now."""
+    clock = read_all(connection, [names.CLOCK])
     # The control data after the clock: it then has all that the ticks name.
-    history = list(control.fold(read_all(connection, [names.CONTROL]), timing))
+    history = control.fold(read_all(connection, [names.CONTROL]), timing)
     inputs = re.compile(names.input_pattern())
-    readable = [name for name in connection.topics() if inputs.fullmatch(name) and name != names.CLOCK]
-    rows = _message_rows(scan(connection, readable), limits, only)
+    found = connection.topics()
+    readable = [name for name in found if inputs.fullmatch(name) and name != names.CLOCK]
+    first = {(record.kafka_topic, record.partition): record for record in reversed(clock)}
+    rows = _message_rows(_noting_first(scan(connection, readable), first), limits, only)
+    partitions = [(name, number) for name in [names.CLOCK, *readable] for number in range(found.get(name, 0))]
+    return Log(
+        ticks=tuple(tick for record in clock if (tick := _tick_row(record))),
+        history=tuple(history),
+        rows=tuple(rows),
+        brokers=frozenset(names.broker_of(name) for name in readable),
+        cuts=cuts(connection, partitions, first),
+    )
+
+
+def _noting_first(records: Iterable[Record], first: dict[tuple[str, int], Record]) -> Iterator[Record]:
+    for record in records:
+        first.setdefault((record.kafka_topic, record.partition), record)
+        yield record
+
+
+def cuts(
+    connection: Connection, partitions: Iterable[tuple[str, int]], first: Mapping[tuple[str, int], Record]
+) -> dict[str, int | None]:
+    """The partitions that no longer go back to their beginning, as `Log` has them; ``first`` is the first record of each."""
+    lost: dict[str, int | None] = {}
+    empty = []
+    for at in partitions:
+        if at not in first:
+            empty.append(at)
+        elif first[at].offset > 0:
+            lost[names.partition_name(*at)] = first[at].append_ms
+    if empty:
+        consumer = connection.consumer()
+        try:
+            with connection.plain_errors():
+                lost |= {names.partition_name(*at): None for at in empty if watermarks(consumer, *at)[1] > 0}
+        finally:
+            consumer.close()
+    return lost
+
+
+def decide(log: Log, *, service: str | None, limits: MessageLimits, rules: Rules, timing: Timing) -> Replay:
+    """Run a log through the plain logic."""
+    ticks = [(tick, row) for tick, row in log.ticks if service in (None, tick.service)]
     plans: dict[int, Plan] = {}
-    control_at = _control_at(history, timing)
+    control_at = _control_at(log.history, timing)
     whole = Replay({}, (), (), {}, control_at(max((tick.version for tick, _ in ticks), default=0)))
-    served = _served(ticks, {names.broker_of(name) for name in readable})
-    for each, brokers in served.items():
+    for each, brokers in _served(ticks, log.brokers).items():
         own = [row for tick, row in ticks if tick.service == each]
-        own += [row for row in rows if names.broker_of(row.kafka_topic) in brokers]
+        own += [row for row in log.rows if names.broker_of(row.kafka_topic) in brokers]
         happened = [input for row in in_log_order(own) for input in read(row, limits, Ticker(each))]
         state, outputs = step(BucketState(), happened, lambda v: plans.setdefault(v, Plan(control_at(v))), rules)
-        whole = whole.with_part(each, brokers, happened, outputs, state.books)
+        whole = whole.with_part(each, brokers, happened, outputs, state)
     return whole
 
 
-def _served(ticks: list[tuple[Tick, _Row]], brokers: set[str]) -> dict[str | None, frozenset[str]]:
+def _served(ticks: list[tuple[Tick, Row]], brokers: frozenset[str]) -> dict[str | None, frozenset[str]]:
     """Each service with the brokers that it was the last to serve; without any tick, nobody serves them all."""
     last: dict[str, str] = {}
     for broker in brokers:
@@ -132,16 +198,16 @@ def _served(ticks: list[tuple[Tick, _Row]], brokers: set[str]) -> dict[str | Non
             if tick.serves(broker):
                 last[broker] = tick.service
     if not ticks:
-        return {None: frozenset(brokers)}
+        return {None: brokers}
     return {service: frozenset(b for b in brokers if last.get(b) == service) for service in sorted(set(last.values()))}
 
 
-def _tick_row(record: Record) -> tuple[Tick, _Row] | None:
+def _tick_row(record: Record) -> tuple[Tick, Row] | None:
     tick = control.read_tick(record)
     return None if tick is None else (tick, _row(TICK, record))
 
 
-def _message_rows(records: Iterable[Record], limits: MessageLimits, only: tuple[str, str] | None) -> list[_Row]:
+def _message_rows(records: Iterable[Record], limits: MessageLimits, only: tuple[str, str] | None) -> list[Row]:
     rows = []
     for record in records:
         row = _row(kind_of(record.kafka_topic, record.value), record)
@@ -150,8 +216,8 @@ def _message_rows(records: Iterable[Record], limits: MessageLimits, only: tuple[
     return rows
 
 
-def _row(kind: str, record: Record) -> _Row:
-    return _Row(kind, record.kafka_topic, record.partition, record.offset, record.append_ms, record.key, record.value)
+def _row(kind: str, record: Record) -> Row:
+    return Row(kind, record.kafka_topic, record.partition, record.offset, record.append_ms, record.key, record.value)
 
 
 def _is_about(happened: list[Input], only: tuple[str, str]) -> bool:
@@ -163,7 +229,7 @@ def _is_about(happened: list[Input], only: tuple[str, str]) -> bool:
     return False
 
 
-def _control_at(history: list[Snapshot], timing: Timing) -> Callable[[int], Snapshot]:
+def _control_at(history: Sequence[Snapshot], timing: Timing) -> Callable[[int], Snapshot]:
     """The control data of a version: all records with a lower offset."""
     versions = [snapshot.version for snapshot in history]
 

@@ -99,6 +99,9 @@ def _carriers(decided: Decided, later: Iterable[Output]) -> tuple[str, ...]:
     first: dict[str, str] = {}
     for output in later:
         match output:
-            case Tell(notification=told) if told.event == decided.event and not decided.added.isdisjoint(told.news):
+            case Tell(notification=told) if any(
+                event == decided.event and not decided.added.isdisjoint(news)
+                for event, news in [(told.event, told.news), *((each.event, each.news) for each in told.digest)]
+            ):
                 first.setdefault(told.subscription, told.id)
     return tuple(first.values())

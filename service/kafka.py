@@ -5,6 +5,7 @@
            /kafka.log     what Kafka logs, a few files of a few megabytes
            /kafka.out     what the Java machine itself prints
            /port          the port clients know; a restart takes it again
+           /audit.log     who was allowed what; only of a broker with a guard
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from service.directory import LEAST_FREE_MB, replace_text, require_space
+from service.guard import AUDIT_LOGGING, Guard
 from service.jars import kafka_jars
 from service.java import Java
 from service.ports import HOST, free_port, is_free
@@ -73,11 +75,15 @@ _THROWN = re.compile(r"(?:Caused by: )?[\w.$]+(?:Exception|Error): (.+)")
 
 
 class EmbeddedKafka:
-    """A running broker. ``start`` returns when it answers; ``stop`` when it is gone."""
+    """A running broker. ``start`` returns when it answers; ``stop`` when it is gone.
 
-    def __init__(self, directory: Path, port: int, process: subprocess.Popen[bytes]) -> None:
+    With a guard, ``bootstrap`` is for those with a password and ``certificate_bootstrap`` for those with a certificate.
+    """
+
+    def __init__(self, directory: Path, port: int, process: subprocess.Popen[bytes], certificate_port: int = 0) -> None:
         self.directory = directory
         self.bootstrap = f"{HOST}:{port}"
+        self.certificate_bootstrap = f"{HOST}:{certificate_port}" if certificate_port else ""
         self._process = process
 
     @classmethod
@@ -89,24 +95,29 @@ class EmbeddedKafka:
         heap_mb: int = 512,
         least_free_mb: int = LEAST_FREE_MB,
         launched: Callable[[int], None] = lambda _pid: None,
+        guard: Guard | None = None,
     ) -> Self:
         """Start a broker on ``directory``, which is formatted the first time and reused after that.
 
         ``port`` 0 takes the port of the last start if it is free, else any free one. ``launched`` is told the pid at once, as
-        a service that is killed before Kafka is ready leaves an orphan too. Raises ``CannotRun``.
+        a service that is killed before Kafka is ready leaves an orphan too. With a ``guard`` clients must log in and need
+        rights. Raises ``CannotRun``.
         """
         jars = kafka_jars()
         directory = directory.absolute()
-        _prepare(directory, least_free_mb)
+        _prepare(directory, least_free_mb, _LOGGING + AUDIT_LOGGING if guard else _LOGGING)
         for tries_left in reversed(range(_PORT_TRIES)):
             chosen = _choose_port(directory, port)
-            settings = _broker_settings(chosen, free_port(other_than=chosen))
+            controller, certificate = _other_ports(chosen, 2)
+            settings = _broker_settings(chosen, controller)
+            if guard:
+                settings |= guard.settings(chosen, certificate, controller)
             replace_text(directory / "broker.properties", "".join(f"{key}={value}\n" for key, value in settings.items()))
-            _format_if_new(directory, java, jars)
+            _format_if_new(directory, java, jars, guard.format_arguments() if guard else [])
             process = _launch(directory, java, jars, heap_mb)
             try:
                 launched(process.pid)
-                _wait_until_ready(process, directory, chosen)
+                _wait_until_ready(process, directory, certificate if guard else chosen, guard.as_broker() if guard else {})
             except BaseException as error:
                 _end(process, _STOP_S)
                 # Somebody took a port between our look and Kafka's: choose again, or say which one is taken.
@@ -114,7 +125,7 @@ class EmbeddedKafka:
                     continue
                 raise
             replace_text(directory / "port", f"{chosen}\n")
-            return cls(directory, chosen, process)
+            return cls(directory, chosen, process, certificate if guard else 0)
         raise AssertionError("unreachable: the last try returns or raises")
 
     @property
@@ -137,10 +148,10 @@ class EmbeddedKafka:
         self.stop()
 
 
-def _prepare(directory: Path, least_free_mb: int) -> None:
+def _prepare(directory: Path, least_free_mb: int, logging_settings: str) -> None:
     try:
         (directory / "tmp").mkdir(parents=True, exist_ok=True)
-        replace_text(directory / "log4j2.properties", _LOGGING)
+        replace_text(directory / "log4j2.properties", logging_settings)
         require_space(directory, least_free_mb)
         in_use = _is_in_use(directory / "data" / ".lock")
     except OSError as error:
@@ -171,6 +182,14 @@ def _choose_port(directory: Path, asked: int) -> int:
         if is_free(remembered):
             return remembered
     return free_port()
+
+
+def _other_ports(taken: int, count: int) -> list[int]:
+    """Free ports, all different."""
+    ports = {taken}
+    while len(ports) <= count:
+        ports.add(free_port(other_than=taken))
+    return sorted(ports - {taken})
 
 
 def _broker_settings(port: int, controller_port: int) -> dict[str, str | int]:
@@ -216,14 +235,14 @@ def _java(directory: Path, java: Java, jars: list[Path], heap_mb: int) -> list[s
     ]
 
 
-def _format_if_new(directory: Path, java: Java, jars: list[Path]) -> None:
+def _format_if_new(directory: Path, java: Java, jars: list[Path], more: list[str]) -> None:
     """Give the storage its cluster id. Formatting writes ``meta.properties`` last, so a half-made one is made again."""
     if (directory / "data" / "meta.properties").exists():
         return
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     command = [*_java(directory, java, jars, 256), "kafka.tools.StorageTool", "format", "--standalone", "--ignore-formatted"]
     # In one word: an id may begin with a dash.
-    command += [f"--cluster-id={cluster}", "--config", "broker.properties"]
+    command += [f"--cluster-id={cluster}", "--config", "broker.properties", *more]
     try:
         with (directory / "kafka.out").open("wb") as out:
             subprocess.run(command, cwd=directory, stdin=subprocess.DEVNULL, stdout=out, stderr=out, timeout=60, check=True)
@@ -241,20 +260,20 @@ def _launch(directory: Path, java: Java, jars: list[Path], heap_mb: int) -> subp
         return subprocess.Popen(command, cwd=directory, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)
 
 
-def _wait_until_ready(process: subprocess.Popen[bytes], directory: Path, port: int) -> None:
+def _wait_until_ready(process: subprocess.Popen[bytes], directory: Path, port: int, login: dict[str, Any]) -> None:
     """Wait for an answer: Kafka opens the port before it can serve."""
     deadline = time.monotonic() + _READY_S
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise CannotRun(f"Kafka did not start: {_telling_line(directory)} (see {directory / 'kafka.log'})")
-        if _answers(port):
+        if _answers(port, login):
             return
         time.sleep(0.1)
     raise CannotRun(f"Kafka gave no answer in {_READY_S:.0f} s: {_telling_line(directory)} (see {directory / 'kafka.log'})")
 
 
-def _answers(port: int) -> bool:
-    settings = {"bootstrap.servers": f"{HOST}:{port}", "log_level": 0, "error_cb": lambda _error: None}
+def _answers(port: int, login: dict[str, Any]) -> bool:
+    settings = {"bootstrap.servers": f"{HOST}:{port}", "log_level": 0, "error_cb": lambda _error: None, **login}
     try:
         socket.create_connection((HOST, port), timeout=1).close()
         return bool(AdminClient(settings, logger=_SILENT).list_topics(timeout=2).brokers)

@@ -16,8 +16,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaException, Message, TopicPart
 
 from producers.connection import Connection
 from producers.topics import TopicSpec, ensure_topics
-from service.directory import replace_text
-from streaming.spark.bucket import snapshot_path
+from service.snapshots import newest_snapshot, write_snapshot
 from tidings.control import Snapshot
 from tidings.errors import BadControl, CannotRun, TidingsError
 from tidings.topic import Timing
@@ -61,7 +60,7 @@ class ControlKeeper(threading.Thread):
         self._stopping = threading.Event()
         self._producer = connection.producer()
         self._consumer = connection.consumer()
-        self.snapshot = self._newest(timing)
+        self.snapshot = newest_snapshot(folder, timing)
         self._failure: BaseException | None = None
 
     def catch_up(self) -> None:
@@ -159,9 +158,7 @@ class ControlKeeper(threading.Thread):
         """First the Kafka topics, then the file, then the tick: what a version names is there before anyone sees it."""
         ensure_topics(self._connection, self._topics_for(self.snapshot))
         if self.snapshot.version:
-            replace_text(snapshot_path(self._folder, self.snapshot.version), self.snapshot.to_json())
-            for old in sorted(self._folder.glob("*.json"))[:-_KEEP]:
-                old.unlink()
+            write_snapshot(self._folder, self.snapshot, _KEEP)
         _log.info("control data is at version %d", self.snapshot.version)
         self._name_problems()
         self._adopted(self.snapshot)
@@ -174,7 +171,3 @@ class ControlKeeper(threading.Thread):
         if self.problems and not problems:
             _log.info("the overlay is in order again")
         self.problems = problems
-
-    def _newest(self, timing: Timing) -> Snapshot:
-        files = sorted(self._folder.glob("*.json"))
-        return Snapshot.from_json(files[-1].read_text(encoding="utf-8"), timing) if files else Snapshot(timing=timing)

@@ -79,6 +79,7 @@ class ServiceCollector(Collector):
         conflicts = CounterMetricFamily("tidings_conflicts", "Values that disagreed.", labels=["broker"])
         evicted = CounterMetricFamily("tidings_evicted_events", "Events closed early to make room.", labels=["broker"])
         left_out = CounterMetricFamily("tidings_left_out", "What a bound kept out.", labels=["broker", "bound"])
+        cancelled = CounterMetricFamily("tidings_cancelled", "What waited and was not told.", labels=["broker", "waited_for"])
         links = ["sender", "to"]
         crossed = CounterMetricFamily("tidings_link_records", "Records that came over a link.", labels=[*links, "kind"])
         crossed_bytes = CounterMetricFamily("tidings_link_bytes", "Their bytes.", labels=links)
@@ -97,13 +98,16 @@ class ServiceCollector(Collector):
                 told.add_metric([broker, reason], count)
             for bound, count in sorted(books.left_out.items()):
                 left_out.add_metric([broker, bound], count)
+            for waited_for, count in sorted(books.cancelled.items()):
+                cancelled.add_metric([broker, waited_for], count)
             for (sender, kind), count in sorted(books.heard.items()):
                 crossed.add_metric([sender, broker, kind], count)
             for sender, size in sorted(books.heard_bytes.items()):
                 crossed_bytes.add_metric([sender, broker], size)
             for (to, reason), count in sorted(books.unsent.items()):
                 unsent.add_metric([broker, to, reason], count)
-        yield from (received, outcomes, held, told, conflicts, evicted, left_out, crossed, crossed_bytes, unsent, balanced)
+        yield from (received, outcomes, held, told, conflicts, evicted, left_out, cancelled)
+        yield from (crossed, crossed_bytes, unsent, balanced)
         for name, value in self.progress().items():
             yield GaugeMetricFamily(f"tidings_batch_{name}", f"Of the last batch: {name.replace('_', ' ')}.", value=value)
         version, rejected, problems = self.control()

@@ -11,7 +11,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -19,13 +19,16 @@ from typing import Any
 
 from producers.connection import Connection
 from producers.topics import TopicSpec, delivery_specs, ensure_topics, link_specs, partitions_of, publish_specs, service_topics
+from service.checkpoint import check_checkpoint
 from service.claims import check_first, wait_until_free
 from service.directory import ServiceDirectory, replace_text
 from service.java import find_java
 from service.keeper import ControlKeeper
 from service.metrics import BooksFollower, MetricsServer, ServiceCollector
+from service.redaction import HidingFormatter
 from service.supervised import SupervisedQuery
 from service.ticker import Ticker
+from service.workers import PythonWorkers
 from streaming.broker import inputs
 from streaming.broker.settings import hosted_by, message_limits_of, rules_of, timing_of
 from streaming.spark.bucket import BucketSettings
@@ -33,6 +36,7 @@ from streaming.spark.query import QuerySettings, start_query
 from tidings.config import Config, client_properties
 from tidings.control import Snapshot
 from tidings.errors import CannotRun
+from tidings.properties import secrets_in
 from topology import names
 
 _log = logging.getLogger("tidings.service")
@@ -98,9 +102,12 @@ class Service:
         os.environ["JAVA_HOME"] = str(java.path.resolve().parent.parent)
         self._directory = self._exits.enter_context(ServiceDirectory.open(Path(self.config.service.dir)))
         self._directory.end_orphans(self._say)
-        self._exits.enter_context(_logging_to(self._directory.logs / "service.log", self.config.service.log_level))
+        self._secrets = (self._directory.secret, *secrets_in(client_properties(self.config)))
+        log = _logging_to(self._directory.logs / "service.log", self.config.service.log_level, self._secrets)
+        self._exits.enter_context(log)
         connection = self._connect(java)
         self._fix_for_life(connection)
+        check_checkpoint(self._directory.checkpoint)
         ensure_topics(connection, service_topics(self.config.kafka.partitions, self.config.kafka.replication))
         service = hashlib.sha256(f"service {self._directory.secret}".encode()).hexdigest()[:12]
         identity = inputs.Ticker(service, self._directory.secret)
@@ -223,11 +230,17 @@ class Service:
                 ui=spark_settings.ui,
                 log_config=log_config,
                 local_dir=self._directory.path / "spark",
+                redact=self._secrets,
             )
         self._exits.callback(stop_session, spark)
-        self._directory.record_process("Spark", spark.sparkContext._gateway.proc.pid)
+        java_pid = spark.sparkContext._gateway.proc.pid
+        self._directory.record_process("Spark", java_pid)
         settings = self._query_settings(service)
-        self._query = SupervisedQuery(lambda over_gaps: start_query(spark, settings, over_gaps=over_gaps))
+        self._query = SupervisedQuery(
+            lambda over_gaps: start_query(spark, settings, over_gaps=over_gaps),
+            workers=PythonWorkers(java_pid),
+            stall_s=spark_settings.stall_s,
+        )
         self._exits.callback(self._query.stop)
         return self._query
 
@@ -242,6 +255,8 @@ class Service:
             bucket=BucketSettings(
                 ticker=inputs.Ticker(service, self._directory.secret),
                 control_dir=str(self._directory.control),
+                state_dir=str(self._directory.state),
+                secret=self._directory.secret,
                 rules=rules_of(self.config, spark.buckets),
                 limits=message_limits_of(self.config),
                 timing=timing_of(self.config),
@@ -305,12 +320,13 @@ def _stderr_to(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _logging_to(path: Path, level: str) -> Iterator[None]:
+def _logging_to(path: Path, level: str, secrets: Sequence[str]) -> Iterator[None]:
     handler = RotatingFileHandler(path, maxBytes=10_000_000, backupCount=3)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    handler.setFormatter(HidingFormatter("%(asctime)s %(levelname)s %(name)s %(message)s", secrets))
     logger = logging.getLogger("tidings")
     logger.addHandler(handler)
     logger.setLevel(level.upper())
+    logging.raiseExceptions = False  # a disk too full for the log must not fill the terminal with that
     try:
         yield
     finally:

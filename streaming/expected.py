@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from streaming.dry_run import BadLine, Told
+from streaming.dry_run import Told
+from streaming.happenings import BadLine
 from tidings.codec import notification_dict
 from tidings.values import Value, plain, same
 

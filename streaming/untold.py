@@ -123,20 +123,20 @@ def untold(
 def _known_to(plan: Plan, subscription: Subscription, seen: list[Seen]) -> Iterator[Seen]:
     """Each event once: as the subscription's own broker knows it, else as the one knows it that knows most."""
     window_ms = plan.topic(subscription.topic).timing.window_ms
-    taken: list[Seen] = []
+    taken: dict[str, list[Seen]] = {}
     for each in sorted(seen, key=lambda s: (s.at[0] != subscription.broker, -len(s.knowledge()))):
         gathers = plan.place(each.at[0], each.at[1]).role is not Role.SPREADS
-        if any(_same_event(each, other, window_ms, by_id=gathers) for other in taken):
-            continue
-        taken.append(each)
-    yield from sorted(taken, key=lambda s: s.opened_ms)
+        others = taken.setdefault(each.at[2], [])
+        if not any(_same_event(each, other, window_ms, by_id=gathers) for other in others):
+            others.append(each)
+    yield from sorted((each for found in taken.values() for each in found), key=lambda s: s.opened_ms)
 
 
 def _same_event(a: Seen, b: Seen, window_ms: int, *, by_id: bool) -> bool:
-    """Where nobody gathers for all, every broker has an event of its own for the same reports."""
+    """Of one topic and key. Where nobody gathers for all, every broker has an event of its own for the same reports."""
     if a.event == b.event:
         return True
-    return not by_id and a.at[0] != b.at[0] and a.at[1:] == b.at[1:] and a.span.joins(b.span, window_ms)
+    return not by_id and a.at[0] != b.at[0] and a.span.joins(b.span, window_ms)
 
 
 def _about(plan: Plan, came: Came, seen: Seen, told: Mapping[str, Value] | None) -> Untold | None:

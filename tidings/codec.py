@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from tidings import avro
 from tidings.errors import BadMessage, Unreadable
 from tidings.message import Message
-from tidings.notification import Encoding, Notification, Reason
+from tidings.notification import Digested, Encoding, Notification, Reason
 from tidings.values import INT64_MAX, INT64_MIN, Value, plain
 
 
@@ -80,18 +80,21 @@ def decode_notification(value: bytes) -> Notification:
         event=datum["event"],
         revision=datum["revision"],
         reason=Reason(datum["reason"]),
-        news={name: _frozen(value) for name, value in datum["news"].items()},
+        news=_facts(datum["news"]),
         reports=datum["reports"],
         sources=datum["sources"],
         first_ms=datum["first_ms"],
         last_ms=datum["last_ms"],
         conflicts={name: tuple(_frozen(v) for v in values) for name, values in datum["conflicts"].items()},
+        digest=tuple(
+            Digested(each["event"], _facts(each["news"]), each["first_ms"], each["last_ms"]) for each in datum.get("digest", ())
+        ),
     )
 
 
 def notification_dict(notification: Notification) -> dict[str, Any]:
-    """The notification in the words of the wire."""
-    return {
+    """The notification in the words of the wire. Most have no digest, and say nothing of one."""
+    datum = {
         "id": notification.id,
         "subscriber": notification.subscriber,
         "subscription": notification.subscription,
@@ -100,13 +103,27 @@ def notification_dict(notification: Notification) -> dict[str, Any]:
         "event": notification.event,
         "revision": notification.revision,
         "reason": str(notification.reason),
-        "news": {name: plain(notification.news[name]) for name in sorted(notification.news)},
+        "news": _plain_facts(notification.news),
         "reports": notification.reports,
         "sources": notification.sources,
         "first_ms": notification.first_ms,
         "last_ms": notification.last_ms,
         "conflicts": {name: [plain(v) for v in notification.conflicts[name]] for name in sorted(notification.conflicts)},
     }
+    if notification.digest:
+        datum["digest"] = [
+            {"event": each.event, "news": _plain_facts(each.news), "first_ms": each.first_ms, "last_ms": each.last_ms}
+            for each in notification.digest
+        ]
+    return datum
+
+
+def _plain_facts(facts: Mapping[str, Value]) -> dict[str, object]:
+    return {name: plain(facts[name]) for name in sorted(facts)}
+
+
+def _facts(datum: Mapping[str, Any]) -> dict[str, Value]:
+    return {name: _frozen(value) for name, value in datum.items()}
 
 
 def _to_json(datum: Mapping[str, object]) -> bytes:

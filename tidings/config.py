@@ -72,6 +72,7 @@ class Spark:
     trigger_ms: int = _whole(0, 0, 3_600_000, "Time between batches; 0 starts one when the last is done.")
     max_offsets_per_trigger: int = _whole(0, 0, 2**53, "The most records in a batch; 0 is no limit.")
     driver_memory: str = _text("1g", "[1-9][0-9]*[kmgt]", "a number with `k`, `m`, `g` or `t`", "Heap of the driver.")
+    stall_s: int = _whole(60, 0, 86_400, "Workers that do nothing while no batch ends for so long are replaced; 0: never.")
     ui: bool = _switch(False, "Whether Spark's own web page runs.")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
@@ -17,10 +17,12 @@ from typing import Any, TypeAlias
 
 from tidings import predicate
 from tidings.errors import BadControl, BadPredicate
+from tidings.matching import Index
 from tidings.notification import Encoding
 from tidings.registers import Join
 from tidings.subscription import Subscription
 from tidings.topic import Filtering, Placement, Timing, Topic
+from tidings.values import Value
 
 DEFAULT_BROKER = "b1"
 
@@ -107,6 +109,17 @@ class Snapshot:
         """The subscriptions at a broker on a topic, in order of their names."""
         return self._grouped(lambda _: True)
 
+    def interested(self, at: tuple[str, str], key: str, facts: Mapping[str, Value]) -> Iterable[Subscription]:
+        """The subscriptions at a broker on a topic that an event may concern."""
+        index = self._indexes.get(at)
+        if index is None:
+            index = self._indexes[at] = Index(self.by_topic.get(at, ()))
+        return index.candidates(key, facts)
+
+    @cached_property
+    def _indexes(self) -> dict[tuple[str, str], Index]:
+        return {}
+
     @cached_property
     def settling(self) -> dict[tuple[str, str], tuple[Subscription, ...]]:
         """Those of them that must be watched, because they count for how long an event has matched."""
@@ -116,6 +129,11 @@ class Snapshot:
     def capped(self) -> dict[tuple[str, str], tuple[Subscription, ...]]:
         """Those of them that are told so many times an hour at most."""
         return self._grouped(lambda subscription: subscription.at_most > 0)
+
+    @cached_property
+    def paced(self) -> frozenset[str]:
+        """Topics with subscriptions for which something may have to wait after it has left the broker that gathers."""
+        return frozenset(s.topic for s in self.subscriptions.values() if s.every_ms or s.settle_ms or s.at_most)
 
     @cached_property
     def beating(self) -> tuple[tuple[int, Subscription], ...]:

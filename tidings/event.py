@@ -14,7 +14,7 @@ from tidings import registers
 from tidings.message import Message
 from tidings.registers import Bounds, Join, Register
 from tidings.topic import Topic
-from tidings.values import Value, sort_key
+from tidings.values import Value, same
 
 Knowledge: TypeAlias = Mapping[str, Register]
 """Field name to register. A field that nobody stated is not there."""
@@ -71,9 +71,11 @@ def left_out(report: Knowledge, joined: Knowledge) -> Iterator[Join]:
     """The registers that could not keep what a report said, because they were full: one for each value left out."""
     for name, register in report.items():
         if register.kind in (Join.FIRST, Join.UNION):
-            kept = {sort_key(claim.value) for claim in joined[name].claims}
+            kept = joined[name]
+            if kept is register:
+                continue
             for claim in register.claims:
-                if sort_key(claim.value) not in kept:
+                if not any(same(known.value, claim.value) for known in kept.claims):
                     yield register.kind
 
 

@@ -16,6 +16,10 @@ class Reason(StrEnum):
     NEWS = "news"
     COMPLETE = "complete"
     FINAL = "final"
+    DIGEST = "digest"
+    """It waited because the subscription is told only so many times an hour."""
+    HEARTBEAT = "heartbeat"
+    """It is about no event: all that was appended before its time has been read."""
 
 
 class Encoding(StrEnum):
@@ -26,8 +30,21 @@ class Encoding(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Digested:
+    """What a digest tells about one more event."""
+
+    event: str
+    news: Mapping[str, Value]
+    first_ms: int
+    last_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Notification:
-    """Only what the subscription has not been told; ``revision`` counts what it was told about this event."""
+    """Only what the subscription has not been told; ``revision`` counts what it was told about this event.
+
+    ``digest`` is about other events of the same key. ``event`` is empty when all it tells is there, and in a heartbeat.
+    """
 
     id: str
     subscriber: str
@@ -43,6 +60,7 @@ class Notification:
     first_ms: int
     last_ms: int
     conflicts: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+    digest: tuple[Digested, ...] = ()
 
 
 def notification_id(subscription: str, since: int, event: str, revision: int) -> str:
@@ -51,3 +69,13 @@ def notification_id(subscription: str, since: int, event: str, revision: int) ->
     ``since`` tells a subscription from an earlier one of the same name, which may have been told other things.
     """
     return digest(subscription, since, event, revision)
+
+
+def digest_id(subscription: str, since: int, topic: str, key: str, at_ms: int) -> str:
+    """The id of a digest that is about no open event."""
+    return digest(subscription, since, topic, key, at_ms)
+
+
+def heartbeat_id(subscription: str, since: int, beat_ms: int) -> str:
+    """The id of a heartbeat."""
+    return digest(subscription, since, beat_ms)

@@ -7,7 +7,7 @@ confluent-kafka, refuses some of Java's words, so its clients need them translat
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from tidings.errors import BadConfig
 
@@ -46,6 +46,32 @@ def is_secret(name: str) -> bool:
 def redacted(properties: Mapping[str, str]) -> dict[str, str]:
     """The same properties, for the log: passwords, keys and login configurations hidden."""
     return {name: HIDDEN if is_secret(name) else value for name, value in properties.items()}
+
+
+def secrets_in(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """The texts that must be seen nowhere: secret values as a whole, and the password within a login.
+
+    >>> secrets_in({"sasl.mechanism": "PLAIN", "sasl.jaas.config": "M required username=a password='b c';"})
+    ("M required username=a password='b c';", 'b c')
+    """
+    found = dict.fromkeys(value for name, value in properties.items() if value and is_secret(name))
+    for match in _JAAS.finditer(properties.get("sasl.jaas.config", "")):
+        if match[1] == "password":
+            # As it stands there, and as it is sent: they differ where a character is escaped.
+            written = next(group for group in match.groups()[1:] if group is not None)
+            found |= dict.fromkeys(text for text in (written, _unquoted(*match.groups()[1:])) if text)
+    return tuple(found)
+
+
+def hide(text: str, secrets: Iterable[str]) -> str:
+    """The text without the secrets; the longest go first, since one may be part of another.
+
+    >>> hide("it is b c, I said", ["b c"])
+    'it is (hidden), I said'
+    """
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
+    return text
 
 
 def parse(text: str, where: str) -> dict[str, str]:

@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from tidings.values import SortKey, Value, plain, sort_key
+from tidings.values import SortKey, Value, plain, same, sort_key
 
 
 class Join(StrEnum):
@@ -80,6 +80,8 @@ def state(kind: Join, value: Value, published_ms: int, message_id: str, source: 
 
 def join(a: Register, b: Register, bounds: Bounds) -> Register:
     """The least register that knows what both know. The kind is the left one's: a field keeps it while its event is open."""
+    if a.kind is Join.FIRST and len(b.claims) == 1 and _knows(a, b.claims[0]):
+        return a
     claims = a.claims + b.claims
     match a.kind:
         case Join.FIRST:
@@ -94,6 +96,14 @@ def join(a: Register, b: Register, bounds: Bounds) -> Register:
             return Register(a.kind, (min((c for c in claims if sort_key(c.value) == top), key=_age),))
         case Join.UNION:
             return Register(a.kind, _smallest_elements(claims, bounds))
+
+
+def _knows(register: Register, claim: Claim) -> bool:
+    """Whether a claim of the same value is there that is no younger. Most reports only repeat what is known."""
+    for known in register.claims:
+        if same(known.value, claim.value):
+            return known.published_ms < claim.published_ms or _age(known) <= _age(claim)
+    return False
 
 
 def _age(claim: Claim) -> tuple[int, str, SortKey, str, str]:

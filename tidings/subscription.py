@@ -14,6 +14,10 @@ from tidings.values import Value
 class Subscription:
     """``fields`` limits what is told and what counts as news; None means every field.
 
+    Its pace: notifications about an event are ``every_ms`` apart; it is told only of what has matched for ``settle_ms``; and
+    ``at_most`` so many times an hour about a key. 0 means that it does not ask for that. Every ``heartbeat_ms`` it hears that
+    all is well.
+
     ``since`` is the version of the control data that brought a subscription of this name; changing it keeps that.
     """
 
@@ -28,6 +32,9 @@ class Subscription:
     fields: frozenset[str] | None = None
     encoding: Encoding = Encoding.JSON
     since: int = 0
+    heartbeat_ms: int = 0
+    settle_ms: int = 0
+    at_most: int = 0
 
     def judge(self, key: str, facts: Mapping[str, Value]) -> Verdict:
         """Whether the event is this subscription's business, as far as it is known. The event key can be asked for as `key`."""

@@ -11,10 +11,13 @@ import json
 from functools import lru_cache
 from typing import TypeAlias
 
+import msgspec
 import xxhash
 
 Value: TypeAlias = str | int | float | bool | tuple[str, ...] | None
 """Lists of strings are held as tuples so that values are hashable and cannot change."""
+
+_canonical_json = msgspec.json.Encoder(order="sorted").encode
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
@@ -42,6 +45,8 @@ def sort_key(value: Value) -> SortKey:
 
 def same(a: Value, b: Value) -> bool:
     """Whether two values state the same fact."""
+    if type(a) is type(b):
+        return a == b
     return sort_key(a) == sort_key(b)
 
 
@@ -70,8 +75,7 @@ def fact_digest(value: Value) -> int:
 
 def digest(*parts: object) -> str:
     """A short name for a sequence of parts: the same parts give the same name, on every machine and in every run."""
-    text = json.dumps(parts, ensure_ascii=True, sort_keys=True, separators=(",", ":"))
-    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+    return hashlib.blake2b(_canonical_json(parts), digest_size=12).hexdigest()
 
 
 def source_digest(source: str) -> int:

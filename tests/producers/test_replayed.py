@@ -8,11 +8,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
 
 from producers import control
 from producers.books import from_dict, read_books, suppressed_share, to_dict
+from producers.compared import Scope
 from producers.connection import Connection
-from producers.log import Record
+from producers.log import Record, read_all
+from producers.proof import BadPlace, Proof, prove, since_of
 from producers.publisher import Publisher
 from producers.replayed import Replay, replay
 from producers.story import Delivered, Reported, Told, delivered, story
@@ -199,6 +202,47 @@ class TestBooks:
         assert suppressed_share(by_broker["b1"]) == 0.5
         assert said["brokers"]["b1"]["suppressed_share"] == 0.5
         assert from_dict(json.loads(json.dumps(said))) == by_broker
+
+
+class TestProof:
+    """The scene has nobody who serves it: what follows from its log is not there until the test writes it."""
+
+    def prove(self, scene: Scene, **scope: Any) -> Proof:
+        return prove(scene.connection, scope=Scope(**scope), limits=MessageLimits(), rules=Rules(), timing=Timing())
+
+    def test_first_nothing_is_there_then_all_is_and_then_kafka_forgets(self, scene: Scene) -> None:
+        """The last of the scene: it takes its log away."""
+        scene.tick(3)
+        about = {"topic": "incident", "key": "elsewhere"}
+        without = self.prove(scene, **about)
+        assert (without.messages, without.notifications.missing, without.dead_letters.missing) == (1, 1, 0)
+        assert self.prove(scene).dead_letters.missing == 4
+
+        (tell,) = scene.replay(only=("incident", "elsewhere")).told
+        for _ in range(2):
+            scene.write(tell.kafka_topic, encode_notification(tell.notification, tell.encoding))
+        scene.tick(3)
+        proved = self.prove(scene, **about)
+        assert (proved.same, proved.notifications.same, proved.notifications.repeated) == (True, 1, 1)
+        assert proved.reach.since_ms is None
+
+        last = {record.partition: record for record in read_all(scene.connection, ["publish.b1"])}
+        assert since_of(scene.connection, f"publish.b1-0:{last[0].offset}", 0) == last[0].append_ms
+        for text, said in [
+            (f"publish.b1-0:{last[0].offset + 1}", "is not there"),
+            ("7", "say which, like publish"),
+            ("publish.b9-0:7", "there is no partition"),
+        ]:
+            with pytest.raises(BadPlace, match=said):
+                since_of(scene.connection, text, 0)
+
+        below = [TopicPartition("publish.b1", partition, record.offset) for partition, record in last.items()]
+        admin = scene.connection.admin()  # without it, nobody would hear the answer
+        for deleted in admin.delete_records(below).values():
+            deleted.result(10)
+        forgetful = self.prove(scene, **about)
+        assert (forgetful.differences, forgetful.compared, forgetful.undecided) == ((), 0, 1)
+        assert forgetful.reach.notes == ("publish.b1-0 has lost its beginning", "publish.b1-1 has lost its beginning")
 
 
 def test_control_data_of_a_version_is_that_of_all_records_before_it() -> None:

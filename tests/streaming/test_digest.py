@@ -106,6 +106,16 @@ def test_a_message_whose_news_leaves_in_a_digest_after_its_event_is_merged():
     assert script.books().to_dict()["reasons"] == {"told": {"first": 1}, "merged": {"digested": 1}}
 
 
+def test_messages_that_waited_for_a_digest_are_told_by_it():
+    script = Script()
+    script.control(topic(window_ms=LONG), subscription("ops", at_most=1))
+    for name in "abc":
+        script.publish({name: 1})
+    assert script.books().to_dict()["held"] == 2
+    script.tick(HOUR)
+    assert script.books().to_dict()["reasons"] == {"told": {"first": 1, "digest": 1}, "merged": {"joined": 1}}
+
+
 def test_one_digest_is_about_all_events_of_the_key():
     script = capped(at_most=1, window_ms=SHORT)
     script.publish({"a": 1})
@@ -196,6 +206,30 @@ def test_what_has_not_settled_does_not_take_a_place():
     assert told(script) == [(7_000, "first", {"a": 1, "state": "fire"})]
 
 
+def test_what_must_settle_again_does_not_go_with_the_digest():
+    script = capped(at_most=1, settle_ms=5_000, where="state != 'out'")
+    script.publish({"a": 1})
+    at(script, 10_000)
+    script.publish({"b": 1})  # waits for a place until an hour after 5,000
+    for ms, state in ((1_000, "out"), (2_000, "fire")):
+        at(script, HOUR + ms)
+        script.publish({"state": state})
+    script.tick(HOUR)
+    assert told(script) == [(5_000, "first", {"a": 1}), (HOUR + 7_000, "news", {"b": 1, "state": "fire"})]
+
+
+def test_the_first_that_is_due_takes_the_place_whichever_event_it_is_about():
+    script = Script()
+    script.control(topic(window_ms=60_000), subscription("ops", at_most=1, settle_ms=5_000, where="a = 1", missing="patient"))
+    script.publish({"b": 1}, published_ms=START)
+    at(script, 1_000)
+    script.publish({"a": 1, "second": True}, published_ms=START + 100_000)
+    at(script, 3_000)
+    script.publish({"a": 1}, published_ms=START)
+    script.tick(50_000)
+    assert told(script) == [(6_000, "first", {"a": 1, "second": True})]
+
+
 @pytest.mark.parametrize("change", [{"at_most": 2}, {}])
 def test_a_higher_bound_or_none_lets_what_waits_go_at_once(change):
     script = capped(at_most=1)
@@ -272,6 +306,25 @@ def test_measurements_have_places_too():
         (HOUR, "digest", {}, ({"speed": 2}, {"speed": 3})),
     ]
     assert script.books().to_dict()["reasons"] == {"told": {"first": 2}, "merged": {"digested": 2}}
+
+
+def test_a_measurement_finds_the_places_as_they_are_when_it_comes_even_if_no_tick_came():
+    script = Script()
+    script.control(topic("reading", gather=False, window_ms=SHORT), subscription("ops", topic="reading", at_most=1))
+    for ms, number in ((0, 0), (1_000, 1), (HOUR + 5, 2)):
+        at(script, ms)
+        script.publish({"speed": number}, topic="reading", id=f"m{number}")
+    assert told(script) == [(0, "first", {"speed": 0}), (HOUR, "digest", {}, ({"speed": 1},))]
+
+
+def test_only_the_last_hour_is_remembered():
+    script = capped(at_most=2, window_ms=100 * HOUR)
+    for number in range(10):
+        at(script, number * HOUR)
+        script.publish({f"f{number}": 1})
+    state, _ = script.run()
+    (slot,) = state.slots.values()
+    assert slot.caps["ops"].told == [START + 9 * HOUR]
 
 
 def test_only_so_many_ended_events_wait_and_the_others_are_counted(monkeypatch):

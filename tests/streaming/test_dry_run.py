@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 
 from experiments.simulator import Simulator
 from streaming.broker.values import Outcome
-from streaming.dry_run import BadLine, Changed, DryRun, Published, dry_run, read_happenings
+from streaming.dry_run import DryRun, dry_run
 from streaming.expected import Verdict, compare, read_expected, write_expected
+from streaming.happenings import BadLine, Changed, Published, read_happenings
 from streaming.testing import broker, link, snapshot, subscription, topic
 from streaming.untold import Silence, falsehoods
 from tidings.codec import MessageLimits, decode_message
+from tidings.notification import Notification
 from tidings.predicate import parse
 from tidings.topic import Timing
 from topology.plan import Plan
@@ -132,6 +134,15 @@ class TestWhatIsTold:
         found = run([topic(), subscription("ops")], *self.WITNESSES, {**subscription("late"), "after_ms": 10})
         assert told(found)[-1] == (1010, "late", "first", {"what": "fire", "where": "kitchen", "when": "08:14"})
 
+    def test_what_was_due_before_a_change_is_told_by_what_held_before_it(self):
+        found = run(
+            [topic(hold_ms=300), subscription("ops")],
+            message({"a": 1}),
+            {**subscription("late"), "at_ms": 500},
+            {"kind": "subscription", "name": "ops", "delete": True, "at_ms": 600},
+        )
+        assert told(found) == [(300, "ops", "first", {"a": 1}), (500, "late", "first", {"a": 1})]
+
     def test_what_is_put_aside_has_its_reason(self):
         found = run(
             [topic(window_ms=1000), subscription("ops")],
@@ -148,6 +159,10 @@ class TestWhatIsTold:
         ]
         assert all(each.detail for each in found.fates[1:])
 
+    def test_a_message_is_told_in_what_carries_its_news(self):
+        found = run([topic(), subscription("a", fields=["a"])], message({"a": 1}), message({"b": 1}), message({"a": 1, "b": 1}))
+        assert fates(found) == [(1, "told", "first", (1,)), (2, "merged", "unwanted", ()), (3, "redundant", "known", ())]
+
     def test_limits_are_those_given(self):
         found = run([subscription("ops")], message({"a": 1}), limits=MessageLimits(message_bytes=10))
         assert [each.reason for each in found.fates] == ["too-large"]
@@ -156,6 +171,32 @@ class TestWhatIsTold:
         found = run([topic(gather=False), subscription("ops")], message({"t": 1}, id="x"), message({"t": 1}, id="x"))
         assert fates(found) == [(1, "told", "first", (1,)), (2, "redundant", "repeat", ())]
         assert found.untold == ()
+
+
+class TestPace:
+    def test_heartbeats_are_left_out_and_named(self):
+        found = run([topic(), subscription("ops", heartbeat_ms=1000)], message({"a": 1}), message({"b": 1}, after_ms=5000))
+        assert [reason for _, _, reason, _ in told(found)] == ["first", "news"]
+        assert found.beats == {"ops"}
+
+    def test_what_did_not_hold_for_long_enough(self):
+        records = [topic(fields={"state": "last"}), subscription("open", where="state = 'open'", settle_ms=1000)]
+        data = (message({"state": "open"}), message({"state": "shut"}, after_ms=500), message({"state": "open"}, after_ms=500))
+        assert told(run(records, *data)) == [(2000, "open", "first", {"state": "open"})]
+        assert [each.why for each in run(records, *data[:2]).untold] == [Silence.WHERE_FALSE]
+        short = [topic(fields={"state": "last"}, window_ms=800), records[1]]
+        assert [each.why for each in run(short, data[0]).untold] == [Silence.NOT_SETTLED]
+
+    def test_what_waits_for_a_digest_is_told_in_it(self):
+        records = [topic(window_ms=10_000), subscription("ops", at_most=1)]
+        found = run(records, message({"a": 1}), message({"b": 2}, after_ms=10), message({"c": 3}, at_ms=20_000))
+        assert [(at_ms, reason) for at_ms, _, reason, _ in told(found)] == [(0, "first"), (3_600_000, "digest")]
+        assert fates(found) == [(1, "told", "first", (1,)), (2, "told", "digest", (2,)), (3, "told", "digest", (2,))]
+        assert found.untold == ()
+        written = write_expected(found.told, found.snapshot.subscriptions)
+        assert json.loads(written.splitlines()[1])["digest"]
+        expected, wrong = read_expected(written.encode())
+        assert (wrong, [each.holds for each in compare(expected, found.told)]) == ([], [True])
 
 
 CHAIN = [broker("b1"), broker("b2"), broker("b3"), link("b1", "b2"), link("b2", "b3")]
@@ -192,11 +233,11 @@ class TestOverlays:
         assert len(found.told) == 4
         assert found.untold == ()
 
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=40, deadline=None)
     @given(
         st.lists(
             st.tuples(
-                st.integers(0, 3000),
+                st.integers(0, 9000),
                 st.sampled_from(["b1", "b2", "b3"]),
                 st.sampled_from("xy"),
                 st.sampled_from("abc"),
@@ -204,24 +245,31 @@ class TestOverlays:
             ),
             max_size=12,
         ),
-        st.sampled_from([{}, {"hold_ms": 500}, {"early": True}, {"gatherer": "none"}, {"window_ms": 800}]),
+        st.sampled_from([{}, {"hold_ms": 500}, {"early": True}, {"gatherer": "none"}, {"window_ms": 800}, {"remember_ms": 900}]),
+        st.booleans(),
     )
-    def test_a_simulated_overlay_tells_the_same(self, stream, more):
-        records = [*CHAIN, topic(**more), subscription("ops", broker="b3"), subscription("some", where="a = 1", every_ms=300)]
-        ordered = sorted(stream, key=lambda each: each[0])
+    def test_the_simulator_tells_the_same(self, stream, more, linked):
+        """With links, and alone, where marks are few: each timer fires at its own time all the same."""
+        home = "b3" if linked else "b1"
+        records = [topic(**more), subscription("ops", broker=home), subscription("some", where="a = 1", every_ms=300)]
+        records += CHAIN if linked else []
+        ordered = sorted((at_ms, where if linked else "b1", key, f, v) for at_ms, where, key, f, v in stream)
         data = [message({f: v}, key, at_ms=at_ms, broker=where) for at_ms, where, key, f, v in ordered]
         found = run(records, *data, hop_ms=1)
         simulator = Simulator(Plan(snapshot(*records)), lambda *_: 1)
         for (at_ms, where, *_), each in zip(ordered, data, strict=True):
             simulator.publish(at_ms, where, decode_message(json.dumps(each).encode(), MessageLimits()))
         simulator.run()
-        expected = sorted(
-            (t.at_ms, t.notification.subscription, t.notification.key, sorted(t.notification.news)) for _, t in simulator.told
-        )
-        assert (
-            sorted((t.at_ms, t.notification.subscription, t.notification.key, sorted(t.notification.news)) for t in found.told)
-            == expected
-        )
+        expected = [(tell.at_ms, tell.notification) for _, tell in simulator.told]
+        assert sorted(map(said, expected)) == sorted(said((each.at_ms, each.notification)) for each in found.told)
+        assert {name: books.to_dict()["reasons"] for name, books in found.books.items() if books.received} == {
+            name: books.to_dict()["reasons"] for name, books in simulator.books.items() if books.received
+        }
+
+
+def said(told: tuple[int, Notification]) -> tuple[Any, ...]:
+    at_ms, note = told
+    return at_ms, note.subscription, note.key, note.revision, str(note.reason), sorted(note.news.items()), note.reports
 
 
 class TestNotTold:

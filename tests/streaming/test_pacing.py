@@ -1,16 +1,11 @@
-"""The pace that a subscription asks for: cadence, settling, heartbeats, told as small stories on a clock moved by hand."""
+"""The pace that a subscription asks for: cadence and settling, told as small stories on a clock moved by hand."""
 
 from __future__ import annotations
 
-import zlib
-from dataclasses import replace
-
 import pytest
 
-from streaming.broker.state import BucketState, Rules
-from streaming.broker.step import step
-from streaming.broker.values import Marked, Tell, Ticked
-from streaming.testing import PARTITION, Script, broker, subscription, topic
+from streaming.broker.values import Tell
+from streaming.testing import Script, subscription, topic
 
 START = 1_000_000
 LAST = {"state": "last"}
@@ -360,6 +355,16 @@ def test_a_late_subscriber_waits_until_it_has_settled_for_it():
     assert told(script) == [(25_000, "first", {"a": 1})]
 
 
+def test_it_settles_for_a_late_subscriber_while_the_event_is_still_held():
+    script = Script()
+    script.control(topic(hold_ms=8_000))
+    script.publish({"a": 1})
+    at(script, 2_000)
+    script.control(subscription("ops", settle_ms=5_000))
+    script.tick(20_000)
+    assert told(script) == [(8_000, "first", {"a": 1})]
+
+
 @pytest.mark.parametrize(
     ("change", "at_ms"), [({"where": "a = 1 or b = 1"}, 8_000), ({"every_ms": 1}, 5_000), ({"settle_ms": 7_000}, 7_000)]
 )
@@ -379,97 +384,3 @@ def test_a_measurement_is_told_at_once_since_it_cannot_settle():
     script.control(topic("reading", gather=False), subscription("ops", topic="reading", settle_ms=5_000))
     script.publish({"speed": 12}, topic="reading")
     assert told(script) == [(0, "first", {"speed": 12})]
-
-
-# ---- heartbeat_ms -----------------------------------------------------------------------------------------------------
-
-
-def beats(script: Script, name: str = "ops") -> list[int]:
-    return [tell.notification.last_ms for tell in script.tells() if tell.notification.subscription == name]
-
-
-def test_a_heartbeat_says_that_all_before_its_time_was_read():
-    script = Script()
-    script.control(subscription("ops", heartbeat_ms=10_000))
-    script.tick(9_999)
-    before = len(beats(script))
-    script.tick(1)
-    told = script.told("ops")[before:]
-    assert [(t.reason, t.topic, t.key, t.event, t.news, t.revision, t.reports, t.sources) for t in told] == [
-        ("heartbeat", "incident", "", "", {}, 0, 0, 0)
-    ]
-    assert (told[0].first_ms, told[0].last_ms) == (START + 10_000, START + 10_000)
-    books = script.books()
-    assert books.notifications["heartbeat"] == before + 1
-    assert (books.received, books.balanced, dict(books.outcomes)) == (0, True, {})
-
-
-def test_beats_lie_on_multiples_and_a_long_gap_has_one():
-    script = Script(now_ms=1_003_000)
-    script.control(subscription("ops", heartbeat_ms=10_000))
-    for ms in (6_000, 1_000, 9_000, 1_000, 500_000):
-        script.tick(ms)
-    assert beats(script) == [1_000_000, 1_010_000, 1_020_000, 1_520_000]
-    assert len({t.id for t in script.told("ops")}) == 4
-
-
-def test_no_heartbeat_while_one_partition_lags():
-    script = Script()
-    both = (PARTITION, "publish.b1-1")
-    script.control(subscription("ops", heartbeat_ms=10_000))
-    script.tick(1, both)
-    seen = len(beats(script))
-    script.wait(50_000)
-    script.inputs.append(Marked(PARTITION, script.now_ms))
-    assert len(beats(script)) == seen
-    script.inputs.append(Marked("publish.b1-1", script.now_ms))
-    assert beats(script)[seen:] == [START + 50_000]
-
-
-@pytest.mark.parametrize("name", ["ops", "press", "late", "a", "b"])
-def test_one_bucket_beats_for_a_subscription(name):
-    owners = []
-    for index in range(4):
-        script = Script(Rules(buckets=4, bucket_index=index))
-        script.control(subscription(name, heartbeat_ms=10_000))
-        script.tick(20_000)
-        owners += [index] * bool(beats(script, name))
-    assert owners == [zlib.crc32(name.encode()) % 4]
-
-
-def test_only_the_process_that_serves_the_broker_beats():
-    for hosted, expected in ((None, 1), (frozenset({"b2"}), 1), (frozenset({"b1"}), 0)):
-        script = Script(Rules(hosted=hosted))
-        script.control(broker("b1"), broker("b2"), subscription("ops", heartbeat_ms=10_000, broker="b2"))
-        assert len(beats(script)) == expected
-
-
-def test_nobody_beats_for_a_broker_that_is_not_there():
-    script = Script()
-    script.control(subscription("ops", heartbeat_ms=10_000, broker="nowhere"))
-    script.tick(20_000)
-    assert beats(script) == []
-
-
-def test_a_beat_is_stored_so_that_it_does_not_leave_twice():
-    script = Script()
-    script.control(subscription("ops", heartbeat_ms=10_000))
-    state, _ = step(BucketState(), script.inputs, script.plan_at, script.rules)
-    state.changed = False
-    version = max(script.snapshots)
-    later = [Ticked(START + 10_000, version, (PARTITION,)), Marked(PARTITION, START + 10_000, version)]
-    state, outputs = step(state, later, script.plan_at, script.rules)
-    assert state.changed
-    assert [type(output) for output in outputs] == [Tell]
-    state.changed = False
-    again = [replace(happened, append_ms=happened.append_ms + 1) for happened in later]
-    state, outputs = step(state, again, script.plan_at, script.rules)
-    assert (outputs, state.changed) == ([], False)
-
-
-def test_heartbeats_take_no_place_and_start_no_cadence():
-    script = Script()
-    script.control(subscription("ops", heartbeat_ms=1_000, at_most=1, every_ms=5_000))
-    script.tick(10_000)
-    script.publish({"a": 1})
-    assert told(script)[-1] == (10_000, "first", {"a": 1})

@@ -14,7 +14,7 @@ from tidings import avro
 from tidings.codec import MessageLimits, decode_message, decode_notification, encode_message, encode_notification
 from tidings.errors import BadMessage, Unreadable
 from tidings.message import Message
-from tidings.notification import Encoding, Notification, Reason
+from tidings.notification import Digested, Encoding, Notification, Reason
 
 LIMITS = MessageLimits()
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
@@ -52,6 +52,16 @@ notifications = st.builds(
     first_ms=st.integers(0, 2**40),
     last_ms=st.integers(0, 2**40),
     conflicts=st.dictionaries(names, st.lists(values, min_size=1, max_size=2).map(tuple), max_size=2),
+    digest=st.lists(
+        st.builds(
+            Digested,
+            event=names,
+            news=st.dictionaries(names, values, max_size=2),
+            first_ms=st.integers(0, 2**40),
+            last_ms=st.integers(0, 2**40),
+        ),
+        max_size=2,
+    ).map(tuple),
 )
 
 

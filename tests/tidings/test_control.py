@@ -62,6 +62,18 @@ def test_the_least_a_record_must_say():
     assert snapshot.subscriptions["s"].broker == "b1"
 
 
+def test_the_pace_of_a_subscription():
+    paced = {**SUBSCRIPTION, "settle_ms": 3000, "heartbeat_ms": 60000, "at_most": 12}
+    plain = {"kind": "subscription", "name": "plain", "subscriber": "ops", "topic": "incident"}
+    snapshot = applied(paced, plain)
+    read, other = snapshot.subscriptions["ops-incidents"], snapshot.subscriptions["plain"]
+    assert (read.settle_ms, read.heartbeat_ms, read.at_most) == (3000, 60000, 12)
+    assert (other.settle_ms, other.heartbeat_ms, other.at_most) == (0, 0, 0)
+    assert snapshot.by_topic == {("b1", "incident"): (read, other)}
+    assert snapshot.settling == snapshot.capped == {("b1", "incident"): (read,)}
+    assert [each for _, each in snapshot.beating] == [read]
+
+
 def test_an_undeclared_topic_has_the_defaults_of_the_settings():
     timing = Timing(5000, 100, 5000)
     assert Snapshot(timing=timing).topic("anything").timing == timing
@@ -107,6 +119,14 @@ def test_a_snapshot_survives_as_json():
         ({**SUBSCRIPTION, "where": 7}, "'where' must be a string"),
         ({**SUBSCRIPTION, "missing": "maybe"}, "optimistic, patient"),
         ({**SUBSCRIPTION, "fields": "what"}, "'fields' must be a list of names"),
+        ({**SUBSCRIPTION, "settle_ms": -1}, "'settle_ms' must be an integer of milliseconds"),
+        ({**SUBSCRIPTION, "settle_ms": "5s"}, "'settle_ms' must be an integer of milliseconds"),
+        ({**SUBSCRIPTION, "heartbeat_ms": True}, "'heartbeat_ms' must be an integer of milliseconds"),
+        ({**SUBSCRIPTION, "heartbeat_ms": 1.5}, "'heartbeat_ms' must be an integer of milliseconds"),
+        ({**SUBSCRIPTION, "at_most": 0}, "'at_most' must be an integer of times an hour from 1 to 3600, not 0"),
+        ({**SUBSCRIPTION, "at_most": 3601}, "from 1 to 3600, not 3601"),
+        ({**SUBSCRIPTION, "at_most": None}, "from 1 to 3600, not None"),
+        ({**SUBSCRIPTION, "at_most": True}, "from 1 to 3600, not True"),
         ({**SUBSCRIPTION, "deliver": "control"}, "cannot be delivered"),
         ({**SUBSCRIPTION, "deliver": "publish.b1"}, "cannot be delivered"),
         ({**SUBSCRIPTION, "deliver": "__consumer_offsets"}, "cannot be delivered"),

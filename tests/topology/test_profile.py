@@ -6,6 +6,7 @@ import pickle
 import time
 import timeit
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import product
 from random import Random
 
@@ -107,6 +108,12 @@ def test_who_wants_all_fields_makes_all_wanted() -> None:
     assert every.fields is None
     assert united([some, every]).fields is None
     assert united([some, NOBODY]).fields == frozenset("ab")
+
+
+def test_a_pace_does_not_matter_beyond_the_last_broker() -> None:
+    plain = subscription("a = 1", fields=frozenset("b"))
+    paced = replace(plain, every_ms=5, settle_ms=6, at_most=7, heartbeat_ms=8)
+    assert profile_of([paced]) == profile_of([plain, paced]) == profile_of([plain])
 
 
 def test_who_can_never_match_wants_no_field() -> None:

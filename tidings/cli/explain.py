@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from producers.story import Reported, Told
+    from streaming.broker.waits import Wait
 
 _WHY = {
     "joined": "its news left with another's",
+    "digested": "its news leaves in a digest",
     "conflict": "it disagrees about {added}; the first value stands, this one is kept beside it",
     "known": "nothing new",
     "repeat": "this measurement was seen before",
@@ -44,6 +46,7 @@ def explain(
     from producers.replayed import replay
     from producers.story import delivered, story
     from streaming.broker.settings import message_limits_of, rules_of, timing_of
+    from streaming.broker.waits import waits
     from tidings.config import load
 
     settings = load(config, os.environ)
@@ -56,7 +59,8 @@ def explain(
         timing=timing_of(settings),
         only=(topic, key),
     )
-    entries = story(replayed, delivered(connection, replayed, topic, key))
+    entries = [each for each in story(replayed, delivered(connection, replayed, topic, key)) if not _is_heartbeat(each)]
+    waiting = [wait for state in replayed.states for wait in waits(state, replayed.control, topic, key)]
     if not entries:
         raise TidingsError(
             f"nothing is known about {show.printable(topic)} {show.printable(key)!r}: no message in the log is about it"
@@ -68,10 +72,19 @@ def explain(
                 "key": key,
                 "services": sorted(str(name) for name in replayed.services if name),
                 "story": [_datum(entry) for entry in entries],
+                "waiting": [_waiting_datum(wait) for wait in waiting],
             }
         )
     else:
-        _print(topic, key, entries)
+        _print(topic, key, entries, waiting)
+
+
+def _is_heartbeat(entry: Reported | Told) -> bool:
+    """A replay has the heartbeats of all subscriptions; they are about no event."""
+    from producers.story import Told
+    from tidings.notification import Reason
+
+    return isinstance(entry, Told) and entry.notification.reason is Reason.HEARTBEAT
 
 
 # ---- for machines -----------------------------------------------------------------------------------------------------
@@ -112,10 +125,22 @@ def _datum(entry: Reported | Told) -> dict[str, Any]:
     }
 
 
+def _waiting_datum(wait: Wait) -> dict[str, Any]:
+    from tidings.values import plain
+
+    return {
+        "until_ms": wait.until_ms,
+        "subscription": wait.subscription.name,
+        "waits_for": str(wait.waits_for),
+        "event": wait.news.event,
+        "news": {name: plain(value) for name, value in wait.news.news.items()},
+    }
+
+
 # ---- for people -------------------------------------------------------------------------------------------------------
 
 
-def _print(topic: str, key: str, entries: list[Reported | Told]) -> None:
+def _print(topic: str, key: str, entries: list[Reported | Told], waiting: list[Wait]) -> None:
     from rich.text import Text
 
     from producers.story import Reported, Told
@@ -129,12 +154,33 @@ def _print(topic: str, key: str, entries: list[Reported | Told]) -> None:
     shown: set[str] = set()
     for entry in entries:
         event = entry.notification.event if isinstance(entry, Told) else entry.decided.event
-        if event is not None and event not in shown:
+        if event and event not in shown:
             shown.add(event)
             console.print(Text(f"event {event}", style="dim"))
         console.print(_told_line(entry) if isinstance(entry, Told) else _reported_line(entry))
-    if not told:
+    for wait in waiting:
+        console.print(waiting_line(wait))
+    if not told and not waiting:
         console.print(Text("Nobody was told: no subscription matched while it was open, or nothing is due yet.", style="yellow"))
+
+
+def waiting_line(wait: Wait) -> Text:
+    """What somebody will be told, and why not yet."""
+    from rich.text import Text
+
+    from streaming.gather.ledger import Waiting
+
+    subscription = wait.subscription
+    why = {
+        Waiting.EVERY: f"at least {show.duration(subscription.every_ms)} lie between two notifications (every_ms)",
+        Waiting.SETTLE: f"it must match for {show.duration(subscription.settle_ms)} without a break (settle_ms)",
+        Waiting.AT_MOST: f"told {show.count(subscription.at_most, 'time')} of this key within the hour, and no more (at_most)",
+    }
+    line = Text(f"  {show.clock_time(wait.until_ms)}  ", style="dim")
+    line.append(f"→ {show.printable(subscription.name)}", style="bold")
+    line.append(f" waits until then for {show.facts(wait.news.news)}: ")
+    line.append(f"{why[wait.waits_for]}; told if it is still so", style="yellow")
+    return line
 
 
 def _reported_line(entry: Reported) -> Text:
@@ -178,8 +224,9 @@ def _told_line(entry: Told) -> Text:
     notification = entry.notification
     line = Text(f"  {show.clock_time(entry.at_ms)}  ", style="dim")
     line.append(f"→ {show.printable(notification.subscription)}", style="bold")
-    line.append(f" was told {show.facts(notification.news)}  ")
-    line.append(f"[{notification.reason}, revision {notification.revision}, on {entry.kafka_topic}]  ", style="dim")
+    line.append(f" was told {show.all_news(notification)}  ")
+    revision = f", revision {notification.revision}" if notification.event else ""
+    line.append(f"[{notification.reason}{revision}, on {entry.kafka_topic}]  ", style="dim")
     if entry.delivered_ms is None:
         line.append("not delivered so far", style="yellow")
     elif entry.replayed:

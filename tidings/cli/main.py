@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from tidings.cli import books, control, demo, experiment, explain, publish, subscribe, topology, up, watch
+from tidings.cli import books, check, control, demo, experiment, explain, publish, replay, subscribe, topology, up, watch
 from tidings.errors import TidingsError
 
 app = typer.Typer(
@@ -26,11 +26,13 @@ app = typer.Typer(
 _SERVICE, _CLIENTS = "The service", "Talking to a service"
 app.command(rich_help_panel=_SERVICE)(up.up)
 app.command(rich_help_panel=_SERVICE)(demo.demo)
+app.command(rich_help_panel=_SERVICE, no_args_is_help=True)(check.check)
 app.command(rich_help_panel=_CLIENTS)(publish.publish)
 app.command(rich_help_panel=_CLIENTS)(subscribe.subscribe)
 app.command(rich_help_panel=_CLIENTS)(watch.watch)
 app.command(rich_help_panel=_CLIENTS)(books.books)
 app.command(rich_help_panel=_CLIENTS)(explain.explain)
+app.command(rich_help_panel=_CLIENTS)(replay.replay)
 app.add_typer(control.app, name="control", rich_help_panel=_CLIENTS)
 app.add_typer(topology.app, name="topology", rich_help_panel=_CLIENTS)
 app.command(rich_help_panel="The papers", no_args_is_help=True)(experiment.experiment)

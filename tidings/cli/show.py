@@ -20,7 +20,14 @@ if TYPE_CHECKING:
     from tidings.notification import Notification
 
 _PIPE_COLUMNS = 120
-_REASON_STYLE = {"first": "bold green", "news": "bold cyan", "complete": "bold green", "final": "bold yellow"}
+_REASON_STYLE = {
+    "first": "bold green",
+    "news": "bold cyan",
+    "complete": "bold green",
+    "final": "bold yellow",
+    "digest": "bold magenta",
+    "heartbeat": "dim",
+}
 
 
 def as_json(datum: Any) -> None:
@@ -90,10 +97,15 @@ def notification_line(notification: Notification, append_ms: int) -> Text:
     reason = str(notification.reason)
     line = Text()
     line.append(f"{clock_time(append_ms)}  ", style="dim")
+    if reason == "heartbeat":
+        line.append(f"{printable(notification.topic)}  {reason}  {alive(notification)}", style=_REASON_STYLE[reason])
+        line.append(f"  → {printable(notification.subscription)}", style="dim")
+        return line
     line.append(f"{printable(notification.topic)} · {printable(notification.key)}", style="bold")
     line.append(f"  {reason:<8}", style=_REASON_STYLE.get(reason, "bold"))
-    line.append(f"  {facts(notification.news)}")
-    line.append(f"  {_heard(notification)}", style="dim")
+    line.append(f"  {all_news(notification)}")
+    if notification.event:
+        line.append(f"  {_heard(notification)}", style="dim")
     if notification.conflicts:
         disputed = {name: [value(other) for other in others] for name, others in notification.conflicts.items()}
         said = "; ".join(f"{printable(name)} also {', '.join(others)}" for name, others in disputed.items())
@@ -102,9 +114,30 @@ def notification_line(notification: Notification, append_ms: int) -> Text:
     return line
 
 
+def all_news(notification: Notification) -> str:
+    """What is told, with what a digest tells about other events of the key."""
+    told = [facts(notification.news), *(facts(each.news) for each in notification.digest)]
+    return "; ".join(each for each in told if each)
+
+
+def alive(notification: Notification) -> str:
+    """What a heartbeat says."""
+    return f"all that came before {clock_time(notification.last_ms)} has been read"
+
+
 def _heard(notification: Notification) -> str:
     reports = count(notification.reports, "report")
     return f"({reports}, {count(notification.sources, 'source')})" if notification.sources else f"({reports})"
+
+
+def duration(ms: int) -> str:
+    """
+    >>> duration(500), duration(5_000), duration(90_000), duration(3_600_000)
+    ('500 ms', '5 s', '90 s', '60 min')
+    """
+    if ms % 1000:
+        return f"{ms:,} ms"
+    return f"{ms // 60_000:,} min" if ms and ms % 60_000 == 0 else f"{ms // 1000:,} s"
 
 
 def count(number: int, thing: str) -> str:

@@ -32,6 +32,22 @@ def subscribe(
         str, typer.Option(help="Only these fields, with commas between.", show_default=False, rich_help_panel=_PANEL)
     ] = "",
     every_ms: Annotated[int, typer.Option(min=0, help="At most once in this time for an event.", rich_help_panel=_PANEL)] = 0,
+    settle_ms: Annotated[
+        int, typer.Option(min=0, help="Only what has matched WHERE for this long, without a break.", rich_help_panel=_PANEL)
+    ] = 0,
+    at_most: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=3600,
+            help="So many times an hour about a key; the rest as a digest.",
+            show_default=False,
+            rich_help_panel=_PANEL,
+        ),
+    ] = None,
+    heartbeat_ms: Annotated[
+        int, typer.Option(min=0, help="A sign of life this often, also when there is no news.", rich_help_panel=_PANEL)
+    ] = 0,
     missing: Annotated[
         Missing, typer.Option(help="A field that WHERE needs is not known yet: tell, or wait?", rich_help_panel=_PANEL)
     ] = Missing.OPTIMISTIC,
@@ -64,6 +80,9 @@ def subscribe(
         "where": where,
         "fields": [each.strip() for each in fields.split(",") if each.strip()],
         "every_ms": every_ms,
+        "settle_ms": settle_ms,
+        "at_most": at_most,
+        "heartbeat_ms": heartbeat_ms,
         "missing": "" if missing is Missing.OPTIMISTIC else str(missing),
         "deliver": deliver,
     }

@@ -347,6 +347,7 @@ class TestSubscribeAndWatch:
         later = threading.Timer(1, deliver, (connection, f"notify.{name}", told(name, 1), told(name, 1), told(name, 2)))
         later.start()
         options = ["--where", "floor > 0", "--fields", "what, floor", "--every-ms", "50", "--missing", "patient"]
+        options += ["--settle-ms", "20", "--at-most", "12", "--heartbeat-ms", "60000"]
         said = here("subscribe", name, "--topic", "incident", *options, "--count", "2", "--timeout", "20", "--json")
         later.join()
         assert said.code == 0
@@ -360,6 +361,9 @@ class TestSubscribeAndWatch:
             "where": "floor > 0",
             "fields": ["what", "floor"],
             "every_ms": 50,
+            "settle_ms": 20,
+            "at_most": 12,
+            "heartbeat_ms": 60000,
             "missing": "patient",
         }
 

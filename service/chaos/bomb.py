@@ -1,0 +1,110 @@
+"""A key bomb: one source names ever new keys. What is remembered stays within its bound, and the others hardly notice."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+
+from producers.publisher import Publisher
+from service.chaos import processes
+from service.chaos.scenarios import Scale, Wrong
+from service.chaos.stage import Stage, staged
+from service.java import find_java
+from service.testing import RunningService, wait_for
+from streaming.testing import subscription
+from tidings.message import Message
+
+_OPEN_EVENTS = 20_000
+_PER_S = 2000
+_PROBE_S = 0.5
+_QUIET_S = 20.0
+_TIMES = 2.0
+_ROOM_BYTES = 600 * 1024 * 1024
+"""Memory that the bomb may make the service take beyond what it had, for so many open events."""
+
+
+def key_bomb(folder: Path, scale: Scale, say: Callable[[str], None]) -> Iterator[str]:
+    """So many new keys from one source: memory bounded, evictions counted, the others' delay at most doubled."""
+    settings = {"TIDINGS_LIMITS_OPEN_EVENTS": str(_OPEN_EVENTS)}
+    with staged(folder, find_java(), say, settings) as stage:
+        stage.up().apply(subscription("quiet", topic="quiet"), subscription("bomb", topic="bomb"))
+        with _Probes(stage) as probes:
+            time.sleep(_QUIET_S)
+            calm_s = probes.delay_s()
+            before = processes.resident_bytes(processes.family(stage.service.process.pid))
+            say(f"{scale.keys:,} new keys at {_PER_S:,} a second")
+            most = _explode(stage, scale.keys, before)
+            wait_for("the bomb to be read", lambda: stage.service.books().received >= scale.keys, 3600)
+            loud_s = probes.delay_s()
+        yield f"memory: {before >> 20} MiB before, at most {most >> 20} MiB meanwhile"
+        yield f"delay of the others, half of them under: {calm_s:.2f} s in calm, {loud_s:.2f} s under the bomb"
+        yield accounted_for(stage.service, scale.keys, probes.sent, _OPEN_EVENTS)
+        if most > before + _ROOM_BYTES:
+            raise Wrong(f"the service took {(most - before) >> 20} MiB more")
+        if loud_s > _TIMES * calm_s:
+            raise Wrong(f"the others waited {loud_s / calm_s:.1f} times as long")
+
+
+def accounted_for(service: RunningService, keys: int, others: int, open_events: int) -> str:
+    """See that every key was told once, everybody else all of theirs, and every event that gave way was counted."""
+    books = wait_for("the books", lambda: b if (b := service.books()).received >= keys + others else None, 120)
+    told = wait_for(
+        "all keys to be told", lambda: t if len(t := {n["key"] for n in service.told("notify.bomb")}) >= keys else None, 60
+    )
+    if len(told) != keys or not books.balanced or books.received != keys + others:
+        raise Wrong(f"{keys} keys, {len(told)} told; {books.to_dict()}")
+    quiet = wait_for("the others' news", lambda: q if len(q := service.told("notify.quiet")) >= others else None, 60)
+    if sorted(n["news"]["n"] for n in quiet) != list(range(others)):
+        raise Wrong(f"the others sent {others} and were told {len(quiet)}")
+    least = max(0, keys - open_events)
+    if not least <= books.evicted <= keys + others:
+        raise Wrong(f"{books.evicted} events were counted as evicted, at least {least} were")
+    return f"{books.received:,} received, all told, {books.evicted:,} events gave way and are counted"
+
+
+def _explode(stage: Stage, keys: int, before: int) -> int:
+    """Publish the keys; returns the most memory seen."""
+    most, started_s = before, time.monotonic()
+    with Publisher(stage.service.connection) as publisher:
+        for number in range(keys):
+            publisher.publish(Message("bomb", f"k{number}", {"n": number}, "one source"))
+            if number % _PER_S == 0:
+                most = max(most, processes.resident_bytes(processes.family(stage.service.process.pid)))
+                time.sleep(max(0.0, started_s + number / _PER_S - time.monotonic()))
+    return max(most, processes.resident_bytes(processes.family(stage.service.process.pid)))
+
+
+class _Probes(threading.Thread):
+    """Somebody else's messages, two a second, and how long after their append time they are told."""
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(name="probes", daemon=True)
+        self.sent = 0
+        self._service = stage.service
+        self._from = 0
+        self._stopping = threading.Event()
+
+    def run(self) -> None:
+        with Publisher(self._service.connection) as publisher:
+            while not self._stopping.wait(_PROBE_S):
+                publisher.publish(Message("quiet", f"q{self.sent}", {"n": self.sent}))
+                self.sent += 1
+
+    def delay_s(self) -> float:
+        """Half of the delays since the last question are below this."""
+        records = self._service.read("notify.quiet")
+        told = self._service.told("notify.quiet")
+        delays = [(r.append_ms - n["first_ms"]) / 1000 for r, n in zip(records, told, strict=True)][self._from :]
+        self._from = len(records)
+        return median(delays) if delays else 0.0
+
+    def __enter__(self) -> _Probes:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopping.set()
+        self.join(60)

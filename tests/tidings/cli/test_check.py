@@ -1,0 +1,303 @@
+"""`tidings check`: all that is wrong with control records, and who would be told what. Nothing here needs a service."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from producers.control import read_text
+from streaming.testing import broker, link, subscription, topic
+from tidings.cli.main import run
+from tidings.control import Snapshot
+from tidings.errors import BadControl
+from topology.checking import Checked, check_text, check_whole
+
+CONTROL = [
+    topic(fields={"severity": "max"}),
+    subscription("ops"),
+    subscription("press", where="severity >= 3", missing="patient"),
+]
+WITNESSES = [
+    {"topic": "incident", "key": "5th and Main", "fields": {"what": "fire", "where": "kitchen"}, "source": "witness-a"},
+    {
+        "topic": "incident",
+        "key": "5th and Main",
+        "fields": {"what": "fire", "when": "08:14"},
+        "source": "witness-b",
+        "after_ms": 1000,
+    },
+    {"topic": "incident", "key": "5th and Main", "fields": {"where": "kitchen", "when": "08:14"}, "source": "witness-c"},
+]
+EXPECTED = [
+    {"subscription": "ops", "reason": "first", "news": {"what": "fire", "where": "kitchen"}},
+    {"subscription": "ops", "reason": "news", "news": {"when": "08:14"}},
+]
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command printed, and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        [line] = self.out.splitlines()
+        return json.loads(line)
+
+
+Tidings = Callable[..., Said]
+
+
+@pytest.fixture
+def tidings(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Tidings:
+    """Runs a command in this process, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    for variable in ["FORCE_COLOR", "TTY_COMPATIBLE", *(name for name in os.environ if name.startswith("TIDINGS_"))]:
+        monkeypatch.delenv(variable, raising=False)
+    write("control.jsonl", CONTROL)
+    write("witnesses.jsonl", WITNESSES)
+    write("expected.jsonl", EXPECTED)
+
+    def command(*arguments: str, stdin: str = "") -> Said:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            run(["check", *arguments])
+        out, err = capsys.readouterr()
+        assert isinstance(ended.value.code, int)
+        return Said(ended.value.code, out, err)
+
+    return command
+
+
+def write(name: str, data: list[Any]) -> None:
+    Path(name).write_text("".join(f"{each if isinstance(each, str) else json.dumps(each)}\n" for each in data))
+
+
+class TestControlRecords:
+    def test_good_ones(self, tidings: Tidings) -> None:
+        said = tidings("control.jsonl")
+        assert (said.code, said.out) == (0, "✓ control.jsonl: 3 records, no problems\n")
+
+    def test_every_problem_is_named_with_its_line(self, tidings: Tidings) -> None:
+        bad = [
+            topic(window_ms=60, hold_ms=100, colour=3),
+            subscription("ops", where="a > and b", every_ms=-1, whre="x"),
+            '{"kind": "subscription"',
+            link("b1", "b7"),
+            "3",
+            {"kind": "planet", "name": "x"},
+        ]
+        write("bad.jsonl", bad)
+        said = tidings("bad.jsonl", "--json")
+        assert said.code == 2
+        assert [(each["where"], each["about"]) for each in said.json["problems"]] == [
+            ("bad.jsonl:1", "topic/incident"),
+            ("bad.jsonl:1", "topic/incident"),
+            ("bad.jsonl:2", "subscription/ops"),
+            ("bad.jsonl:2", "subscription/ops"),
+            ("bad.jsonl:2", "subscription/ops"),
+            ("bad.jsonl:3", ""),
+            ("bad.jsonl:5", ""),
+            ("bad.jsonl:6", "planet/x"),
+            ("", "the overlay"),
+        ]
+        details = " ".join(each["detail"] for each in said.json["problems"])
+        for word in ("'colour'", "'whre'", "position 4", "'every_ms'", "hold_ms <= remember_ms", "not JSON", "'b7'"):
+            assert word in details
+
+    def test_a_broken_where_is_pointed_at(self, tidings: Tidings) -> None:
+        write("bad.jsonl", [subscription("ops", where="a > and b")])
+        lines = tidings("bad.jsonl").out.splitlines()
+        assert (lines[1].strip(), lines[2].index("^") - lines[1].index("a")) == ("a > and b", 4)
+
+    def test_a_required_property_that_is_wrong_hides_nothing(self, tidings: Tidings) -> None:
+        write("bad.jsonl", [subscription("ops", subscriber=3, topic="", colour=1)])
+        details = [each["detail"] for each in tidings("bad.jsonl", "--json").json["problems"]]
+        assert [detail.split("'")[1] for detail in details] == ["subscriber", "topic", "colour"]
+
+    def test_what_may_be_meant_otherwise_is_only_remarked(self, tidings: Tidings) -> None:
+        doubtful = [topic(), subscription("a", topic="incidnt"), subscription("b", broker="b9"), subscription("b")]
+        write("doubtful.jsonl", [*doubtful, broker("b1"), broker("b2"), broker("b3"), link("b1", "b2")])
+        said = tidings("doubtful.jsonl", "--json")
+        assert (said.code, said.json["problems"]) == (0, [])
+        assert [(each["where"], each["about"]) for each in said.json["remarks"]] == [
+            ("doubtful.jsonl:4", "subscription/b"),
+            ("", "the overlay"),
+            ("doubtful.jsonl:2", "subscription/a"),
+        ]
+        strict = tidings("doubtful.jsonl", "--json", "--strict")
+        assert (strict.code, len(strict.json["problems"]), strict.json["remarks"]) == (2, 3, [])
+
+    def test_several_files_are_taken_together(self, tidings: Tidings) -> None:
+        write("overlay.jsonl", [broker("b1"), broker("b2")])
+        write("links.jsonl", [link("b1", "b2")])
+        assert tidings("overlay.jsonl", "links.jsonl").code == 0
+        assert tidings("links.jsonl").code == 2
+
+    def test_an_array_and_the_pipe(self, tidings: Tidings) -> None:
+        assert tidings("-", "--json", stdin=json.dumps(CONTROL, indent=1)).json["records"] == 3
+        assert tidings("-", stdin=json.dumps(CONTROL)[:-1]).code == 2
+        assert tidings("-", stdin=json.dumps(CONTROL) + "{}").code == 2
+
+    RECORD = st.one_of(
+        st.sampled_from(
+            [*CONTROL, broker("b1"), link("b1", "b2"), {"kind": "topic", "name": "x", "delete": True}, 3, {}, [], "x"]
+        ),
+        st.fixed_dictionaries(
+            {"kind": st.sampled_from(["topic", "subscription", "link", "x"]), "name": st.sampled_from(["n", "", 1])},
+            optional={
+                "topic": st.sampled_from(["t", "", 2]),
+                "subscriber": st.sampled_from(["s", "s/", None]),
+                "where": st.sampled_from(["a = 1", "a =", 4]),
+                "window_ms": st.sampled_from([0, 5, "x"]),
+                "hold_ms": st.sampled_from([0, 9]),
+                "deliver": st.sampled_from(["control", "ok"]),
+                "fields": st.sampled_from([{"a": "max"}, {"a": "most"}, ["a"]]),
+                "colour": st.just(1),
+            },
+        ),
+    )
+
+    @settings(max_examples=150, deadline=None)
+    @given(st.lists(RECORD, max_size=5), st.sampled_from(["lines", "array", "cut"]))
+    def test_it_finds_fault_exactly_where_applying_would(self, data: list[Any], how: str) -> None:
+        text = json.dumps(data) if how == "array" else "\n".join(json.dumps(each) for each in data)
+        text = text[:-3] if how == "cut" else text
+        checked = check_text(text, "f", Checked(Snapshot()))
+        if not checked.problems:
+            assert checked.snapshot.version == len(read_text(text, "f"))
+            check_whole(checked)
+            return
+        with pytest.raises(BadControl) as raised:
+            read_text(text, "f")
+        first, said = checked.problems[0].where, str(raised.value)
+        assert f"({first})" in said or said.startswith(f"control record {first!r}")
+
+
+class TestDryRun:
+    def test_who_is_told_what_and_why(self, tidings: Tidings) -> None:
+        said = tidings("control.jsonl", "--messages", "witnesses.jsonl")
+        assert said.code == 0
+        for words in (
+            "witness-a says what=fire, where=kitchen  [b1]  adds what, where, told in #1",
+            "1.000 s  #2 → ops  news  incident · 5th and Main  when=08:14",
+            "redundant, known: nothing new",
+            "press  incident · 5th and Main  waits-for-field: it is patient, and nobody stated severity",
+        ):
+            assert words in said.out
+
+    def test_the_same_for_machines(self, tidings: Tidings) -> None:
+        said = tidings("control.jsonl", "--messages", "witnesses.jsonl", "--json").json
+        assert [(each["at_ms"], each["subscription"], each["reason"], each["news"]) for each in said["told"]] == [
+            (0, "ops", "first", {"what": "fire", "where": "kitchen"}),
+            (1000, "ops", "news", {"when": "08:14"}),
+        ]
+        assert [(each["line"], each["outcome"], each["told_in"]) for each in said["messages"]] == [
+            (1, "told", [1]),
+            (2, "told", [2]),
+            (3, "redundant", []),
+        ]
+        assert [(each["subscription"], each["why"]) for each in said["not_told"]] == [("press", "waits-for-field")]
+        assert (said["books"]["received"], said["books"]["balanced"]) == (3, True)
+
+    def test_messages_from_the_pipe(self, tidings: Tidings) -> None:
+        said = tidings("control.jsonl", "--messages", "-", "--json", stdin=json.dumps(WITNESSES[0]))
+        assert len(said.json["told"]) == 1
+        assert tidings("-", "--messages", "-").code == 2
+
+    def test_settings_count(self, tidings: Tidings) -> None:
+        Path("tidings.toml").write_text("[defaults]\nhold_ms = 2000\n")
+        said = tidings("control.jsonl", "--messages", "witnesses.jsonl", "--settings", "tidings.toml", "--json").json
+        assert [each["at_ms"] for each in said["told"]] == [2000]
+
+    def test_wrong_messages_and_a_missing_file_exit_2(self, tidings: Tidings) -> None:
+        write("bad.jsonl", [{**WITNESSES[0], "at_ms": "soon"}])
+        said = tidings("control.jsonl", "--messages", "bad.jsonl", "--json")
+        assert (said.code, said.json["problems"][0]["where"], "told" in said.json) == (2, "bad.jsonl:1", False)
+        said = tidings("control.jsonl", "--messages", "nowhere.jsonl")
+        assert (said.code, said.out) == (2, "")
+        assert "nowhere.jsonl cannot be read" in said.err
+
+    def test_a_wrong_config_is_not_run(self, tidings: Tidings) -> None:
+        write("bad.jsonl", [topic(colour=1)])
+        said = tidings("bad.jsonl", "--messages", "witnesses.jsonl", "--expect", "expected.jsonl", "--json")
+        assert (said.code, "told" in said.json, "holds" in said.json) == (2, False, False)
+
+    def test_strangers_cannot_move_the_cursor(self, tidings: Tidings) -> None:
+        write("evil.jsonl", [{**WITNESSES[0], "key": "a\x1b[2J", "source": "\x1b[31m[bold]"}])
+        said = tidings("control.jsonl", "--messages", "evil.jsonl")
+        assert "\x1b" not in said.out
+        assert "[bold]" in said.out
+
+
+class TestExpectation:
+    def expect(self, tidings: Tidings, *patterns: Any) -> Said:
+        write("patterns.jsonl", list(patterns))
+        return tidings("control.jsonl", "--messages", "witnesses.jsonl", "--expect", "patterns.jsonl")
+
+    def test_it_holds(self, tidings: Tidings) -> None:
+        said = self.expect(tidings, *EXPECTED, {"subscription": "press", "count": 0})
+        assert said.code == 0
+        assert "✓ the expectation holds: 2 notifications" in said.out
+
+    def test_it_differs(self, tidings: Tidings) -> None:
+        other = {**EXPECTED[1], "news": {"when": "08:15"}}
+        said = self.expect(tidings, EXPECTED[0], other, {"subscription": "press"})
+        assert said.code == 1
+        shown = said.out[said.out.index("Expectation") :].splitlines()
+        assert [line.split()[0] for line in shown if line.startswith(("    -", "    +"))] == ["-", "+", "-"]
+        assert 'line 2: reason news, news {"when": "08:15"}' in said.out
+        assert "differs in news" in said.out
+        assert shown[-1] == "✗ the expectation differs: 1 missing, 1 other; 1 as expected"
+
+    def test_what_nobody_expected_differs(self, tidings: Tidings) -> None:
+        said = tidings("control.jsonl", "--messages", "witnesses.jsonl", "--expect", "expected.jsonl", "--json")
+        assert (said.code, said.json["holds"]) == (0, True)
+        write("more.jsonl", [*CONTROL, subscription("new")])
+        said = tidings("more.jsonl", "--messages", "witnesses.jsonl", "--expect", "expected.jsonl", "--json")
+        assert (said.code, said.json["holds"]) == (1, False)
+        assert [(each["subscription"], each["verdict"]) for each in said.json["differences"]] == [("new", "extra")] * 2
+
+    def test_what_is_written_holds(self, tidings: Tidings) -> None:
+        assert tidings("control.jsonl", "--messages", "witnesses.jsonl", "--write-expect", "written.jsonl").code == 0
+        written = [json.loads(line) for line in Path("written.jsonl").read_text().splitlines()]
+        assert written[0] == {"at_ms": 0, "topic": "incident", "key": "5th and Main", **EXPECTED[0]}
+        assert written[-1] == {"subscription": "press", "count": 0}
+        assert tidings("control.jsonl", "--messages", "witnesses.jsonl", "--expect", "written.jsonl").code == 0
+
+    def test_a_wrong_pattern_exits_2(self, tidings: Tidings) -> None:
+        said = self.expect(tidings, {"subscription": "ops", "raeson": "first"})
+        assert said.code == 2
+        assert "patterns.jsonl:1  unknown property 'raeson'" in said.out
+
+    def test_it_needs_messages(self, tidings: Tidings) -> None:
+        said = tidings("control.jsonl", "--expect", "expected.jsonl")
+        assert said.code == 2
+        assert "--messages" in said.err
+
+
+def test_it_needs_neither_spark_nor_kafka(tmp_path: Path) -> None:
+    (tmp_path / "c").write_text(json.dumps(CONTROL))
+    (tmp_path / "m").write_text(json.dumps(WITNESSES[0]))
+    code = (
+        "import sys\nfrom tidings.cli.main import run\n"
+        "try:\n    run(['check', 'c', '--messages', 'm'])\nexcept SystemExit as ended:\n    assert ended.code == 0\n"
+        "print([m for m in ('pyspark', 'pandas', 'confluent_kafka') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
