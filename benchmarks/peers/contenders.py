@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -138,6 +140,8 @@ class Service:
 
     def stop(self) -> None:
         self._service.__exit__(None, None, None)
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copytree(self._service.directory / "logs", PLACE / "logs" / "tidings", dirs_exist_ok=True)
 
 
 # ---- how each is started ----------------------------------------------------------------------------------------------

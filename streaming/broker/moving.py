@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from msgspec import structs
+
 from streaming.broker.desk import Desk
 from streaming.broker.gathering import enter, make_room
 from streaming.broker.pacing import reconsider_beats, reconsider_caps
@@ -154,10 +156,10 @@ def _hand_over(desk: Desk, at: EventKey, slot: Slot, before: Plan, now_ms: int) 
 
 def _copy(event: OpenEvent, sources: set[int]) -> OpenEvent:
     """An event as it is now: what it becomes here is not what is handed over."""
-    return replace(
+    return structs.replace(
         event,
-        span=replace(event.span),
-        elsewhere=replace(event.elsewhere),
+        span=structs.replace(event.span),
+        elsewhere=structs.replace(event.elsewhere),
         sources=sources,
         held_fields=set(event.held_fields),
         ledgers={},

@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+import msgspec
+from msgspec import Struct
+
 from streaming.broker.books import Books
 from streaming.gather.ledger import Cap
 from streaming.gather.open_event import EventKey, OpenEvent, Span
@@ -35,23 +38,21 @@ class Rules:
     """Which of the service's buckets this is. What is about no event, each bucket does its share of."""
 
 
-@dataclass(slots=True)
-class Closed:
+class Closed(Struct, array_like=True):
     """The grave of an event whose window ended: a straggler that belonged to it is late, not the start of a new event."""
 
     span: Span
     forget_ms: int
 
 
-@dataclass(slots=True)
-class Slot:
+class Slot(Struct, array_like=True):
     """All that is remembered of one broker, topic and key: mostly one open event."""
 
-    open: list[OpenEvent] = field(default_factory=list)
-    closed: list[Closed] = field(default_factory=list)
-    seen: dict[str, int] = field(default_factory=dict)
+    open: list[OpenEvent] = msgspec.field(default_factory=list)
+    closed: list[Closed] = msgspec.field(default_factory=list)
+    seen: dict[str, int] = msgspec.field(default_factory=dict)
     """For topics that do not gather: message id to the time it is forgotten."""
-    caps: dict[str, Cap] = field(default_factory=dict)
+    caps: dict[str, Cap] = msgspec.field(default_factory=dict)
     """For each subscription that is told only so often of a key: how often it was."""
 
     @property

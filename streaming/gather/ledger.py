@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from tidings.notification import Digested
 from tidings.subscription import Subscription
@@ -28,8 +29,7 @@ class Waiting(StrEnum):
     """The subscription has been told of the key as often as it wants in an hour."""
 
 
-@dataclass(slots=True)
-class Ledger:
+class Ledger(Struct, array_like=True):
     """``told`` maps a field to the digest of the value last told: the value itself is in the event."""
 
     told: dict[str, int] = field(default_factory=dict)
@@ -77,8 +77,7 @@ class Ledger:
             self.true_ms = None
 
 
-@dataclass(slots=True)
-class Cap:
+class Cap(Struct, array_like=True):
     """How often a subscription was told of a key within an hour, and what waits for a place."""
 
     key: str

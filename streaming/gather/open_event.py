@@ -5,8 +5,9 @@ Pure data and small rules; `streaming.broker.step` decides when they apply.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from streaming.gather.entry import Entry
 from streaming.gather.ledger import Ledger
@@ -18,8 +19,7 @@ EventKey: TypeAlias = tuple[str, str, str]
 """Broker, topic, key."""
 
 
-@dataclass(slots=True)
-class Span:
+class Span(Struct, array_like=True, gc=False):
     """The published times of an event's reports, first to last."""
 
     first_ms: int
@@ -41,8 +41,7 @@ class Span:
         self.last_ms = max(self.last_ms, published_ms)
 
 
-@dataclass(slots=True)
-class Elsewhere:
+class Elsewhere(Struct, array_like=True, gc=False):
     """What another broker, which gathers the event, counted."""
 
     reports: int = 0
@@ -50,8 +49,7 @@ class Elsewhere:
     complete: bool = False
 
 
-@dataclass(slots=True)
-class OpenEvent:
+class OpenEvent(Struct, array_like=True):
     """Times named ``opened``, ``news`` and ``release`` are append times; the span is of published times."""
 
     id: str

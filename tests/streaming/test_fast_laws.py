@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from streaming.broker import inputs as logs
 from streaming.broker.inputs import Ticker, kind_of, to_inputs
@@ -175,7 +175,7 @@ def remembered(state: BucketState) -> list[Any]:
     if isinstance(state.slots, Shelf):
         desk = FastDesk(state, lambda _: Plan(Snapshot()), Rules(), shelf=state.slots)
         return [
-            (at, replace(slot, open=[replace(event, sources=desk.sources_of(event)) for event in slot.open]))
+            (at, structs.replace(slot, open=[structs.replace(event, sources=desk.sources_of(event)) for event in slot.open]))
             for at, slot in state.slots.items()
         ]
     return list(state.slots.items())
