@@ -203,5 +203,7 @@ def words_of(error: BaseException) -> str:
 
 def cause_of(text: str) -> str:
     """The one line of a Spark failure that says what happened: ours if there is one, else the innermost cause."""
-    found = _OURS.findall(text) or _ANY.findall(text)[-1:] or text.strip().splitlines() or ["no reason given"]
+    # Where Python's own trace begins is no cause; where it ends is.
+    errors = [line for line in _ANY.findall(text) if not line.endswith("(most recent call last):")]
+    found = _OURS.findall(text) or errors[-1:] or text.strip().splitlines() or ["no reason given"]
     return str(found[0])[:300]

@@ -57,9 +57,12 @@ def sender_of(kafka_topic: str) -> str | None:
 
 
 def input_pattern(brokers: Iterable[str] | None = None) -> str:
-    """A Java regular expression for the Kafka topics a process reads; without names, those of every broker."""
+    """A Java regular expression for the Kafka topics a process reads; without names, those of every broker.
+
+    Spark looks for it anywhere in a name: without the anchors, `notify.clocks` would be read, and `publish.b12` for broker b1.
+    """
     own = "[^.]+" if brokers is None else "|".join(re.escape(name) for name in sorted(brokers))
-    return rf"{CLOCK}|publish\.({own})|link\.[^.]+\.({own})"
+    return rf"^(?:{CLOCK}|publish\.({own})|link\.[^.]+\.({own}))$"
 
 
 def partition_name(kafka_topic: str, partition: int) -> str:

@@ -48,7 +48,12 @@ class Note(Struct, array_like=True):
     generation: int = 0
     whole_bytes: int = 0
     files: list[FileNote] = []
-    here: list[bytes] = []
+    here: list[tuple[int, bytes]] = []
+    """Each patch with the name of the one it follows."""
+
+    @property
+    def here_bytes(self) -> int:
+        return sum(len(patch) for _, patch in self.here)
 
 
 _note = msgspec.msgpack.Decoder(Note)
@@ -105,7 +110,7 @@ class Store:
 
     def _since(self, note: Note, name: int) -> list[patches.Patch] | None:
         """The patches after the named one; None if the note does not know it."""
-        before = [each for file in note.files for each in file.before] + [patches.decode(each).before for each in note.here]
+        before = [each for file in note.files for each in file.before] + [each for each, _ in note.here]
         if name == START or name not in before:
             return None
         skipped = before.index(name)
@@ -114,7 +119,7 @@ class Store:
             if skipped < len(file.before):
                 found += list(map(patches.decode, self._read(file)[skipped:]))
             skipped = max(0, skipped - len(file.before))
-        return found + list(map(patches.decode, note.here[skipped:]))
+        return found + [patches.decode(patch) for _, patch in note.here[skipped:]]
 
     def _all(self, note: Note) -> Iterator[patches.Patch]:
         last = START
@@ -130,7 +135,7 @@ class Store:
     def _bytes(self, note: Note) -> Iterable[bytes]:
         for file in note.files:
             yield from self._read(file)
-        yield from note.here
+        yield from (patch for _, patch in note.here)
 
     def _read(self, file: FileNote) -> list[bytes]:
         path = self.folder / file.name
@@ -151,9 +156,9 @@ class Store:
         if old.name == START:
             return self._save_whole(bucket)
         patch = patches.changes(bucket.state, bucket.shelf, old.name)
-        new = Note(patches.name_of(patch), old.generation, old.whole_bytes, old.files, [*old.here, patch])
-        if sum(map(len, new.here)) > self.inline_bytes:
-            in_files = sum(file.size for file in old.files) - old.whole_bytes + sum(map(len, new.here))
+        new = Note(patches.name_of(patch), old.generation, old.whole_bytes, old.files, [*old.here, (old.name, patch)])
+        if new.here_bytes > self.inline_bytes:
+            in_files = sum(file.size for file in old.files) - old.whole_bytes + new.here_bytes
             if not old.files or in_files > max(old.whole_bytes, self.least_file_bytes):
                 return self._save_whole(bucket)
             new.files = [*old.files, self._write(new.generation, new.here)]
@@ -164,17 +169,17 @@ class Store:
     def _save_whole(self, bucket: Bucket) -> bytes:
         patch = patches.whole(bucket.state, bucket.shelf)
         old = bucket.note
-        new = Note(patches.name_of(patch), old.generation, len(patch), [], [patch])
+        new = Note(patches.name_of(patch), old.generation, len(patch), [], [(START, patch)])
         if len(patch) > self.inline_bytes // 2:
             new.generation += 1
-            file = self._write(new.generation, [patch])
+            file = self._write(new.generation, new.here)
             new.files, new.here, new.whole_bytes = [file], [], file.size
             self._sweep(new.generation)
         bucket.note = new
         return seal(pack(new))
 
-    def _write(self, generation: int, found: list[bytes]) -> FileNote:
-        data = seal(pack(found))
+    def _write(self, generation: int, found: list[tuple[int, bytes]]) -> FileNote:
+        data = seal(pack([patch for _, patch in found]))
         name = f"{generation:08d}-{patches.name_of(data):016x}"
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / name
@@ -184,7 +189,7 @@ class Store:
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
-        return FileNote(name, len(data), [patches.decode(each).before for each in found])
+        return FileNote(name, len(data), [before for before, _ in found])
 
     def _sweep(self, generation: int) -> None:
         """Remove the files of wholes that no batch can need any more, and what an interrupted write left."""

@@ -100,6 +100,11 @@ def test_failures_long_ago_do_not_count():
     [
         ("org.apache.spark.SparkException: a\nCaused by\njava.io.IOException: disk full", "java.io.IOException: disk full"),
         ("x\ntidings.errors.BadState: b\njava.lang.Error: c", "b"),
+        (
+            "Traceback (most recent call last):\n  File x\nValueError: it\n"
+            "Caused by: a.PythonException: Traceback (most recent call last):",
+            "ValueError: it",
+        ),
         ("just words", "just words"),
         ("", "no reason given"),
     ],
