@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import re
@@ -92,6 +93,11 @@ class ServiceDirectory:
         if not re.fullmatch(r"[0-9a-f]{64}", text):
             raise CannotRun(f"{path} is damaged: it should hold 64 hexadecimal digits; put it back or choose another --dir")
         return text
+
+    @property
+    def hash_key(self) -> str:
+        """What hashes of keys and facts start from. It stands in Spark's plan, so it is not the secret itself."""
+        return hashlib.blake2b(b"hashes", key=self.secret.encode(), digest_size=16).hexdigest()
 
     def record_process(self, role: str, pid: int) -> None:
         """Remember a process this service started, so that the next run can end it if this one cannot."""

@@ -102,7 +102,7 @@ class Service:
         os.environ["JAVA_HOME"] = str(java.path.resolve().parent.parent)
         self._directory = self._exits.enter_context(ServiceDirectory.open(Path(self.config.service.dir)))
         self._directory.end_orphans(self._say)
-        self._secrets = (self._directory.secret, *secrets_in(client_properties(self.config)))
+        self._secrets = (self._directory.secret, self._directory.hash_key, *secrets_in(client_properties(self.config)))
         log = _logging_to(self._directory.logs / "service.log", self.config.service.log_level, self._secrets)
         self._exits.enter_context(log)
         connection = self._connect(java)
@@ -250,13 +250,13 @@ class Service:
             bootstrap_servers=self.bootstrap,
             checkpoint=self._directory.checkpoint,
             service=service,
-            secret=self._directory.secret,
+            secret=self._directory.hash_key,
             buckets=spark.buckets,
             bucket=BucketSettings(
                 ticker=inputs.Ticker(service, self._directory.secret),
                 control_dir=str(self._directory.control),
                 state_dir=str(self._directory.state),
-                secret=self._directory.secret,
+                secret=self._directory.hash_key,
                 rules=rules_of(self.config, spark.buckets),
                 limits=message_limits_of(self.config),
                 timing=timing_of(self.config),

@@ -11,7 +11,7 @@ import heapq
 import hmac
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from streaming.broker import crossing
@@ -39,7 +39,7 @@ class Ticker:
     """Whose marks say which control data holds. With the ``secret``, marks that others forged are told apart."""
 
     service: str | None
-    secret: str | None = None
+    secret: str | None = field(default=None, repr=False)
 
     def mark(self, version: int) -> bytes:
         """What the ticker writes into every partition."""

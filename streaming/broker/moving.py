@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from msgspec import structs
 
@@ -17,9 +17,10 @@ from streaming.broker.values import EventNews, HandOver, Heard, Outcome, Why
 from streaming.gather.ledger import Ledger
 from streaming.gather.open_event import EventKey, OpenEvent, Span, open_from
 from tidings import event as events
+from tidings.subscription import Subscription
 from tidings.topic import Topic
 from tidings.values import fact_digest
-from topology.plan import Plan, Role
+from topology.plan import Place, Plan, Role
 
 
 def heard(desk: Desk, happened: Heard) -> None:
@@ -96,13 +97,19 @@ def _knows(event: OpenEvent, neighbour: str, facts: dict[str, int]) -> None:
 def reconsider(desk: Desk, before: Plan, now_ms: int) -> None:
     """A new version of the control data holds: apply it to all that is remembered."""
     reconsider_beats(desk, now_ms)
-    for at, slot in list(desk.state.slots.items()):
-        size = slot.size
+    changes: dict[tuple[str, str], _Change] = {}
+
+    def concerns(broker: str, topic: str) -> bool:
+        changes[broker, topic] = change = _Change.between(before, desk.plan, broker, topic)
+        return change.any
+
+    for at, slot in desk.state.slots.at(concerns):
+        size, change = slot.size, changes[at[:2]]
         for event in slot.open:
-            _reconsider(desk, event, before, now_ms)
+            _reconsider(desk, event, before, change, now_ms)
         reconsider_caps(desk, at, slot, before, now_ms)
         desk.state.size += slot.size - size
-        was, now = before.place(*at[:2]).role, desk.plan.place(*at[:2]).role
+        was, now = change.was.role, change.now.role
         if slot.open and was in (Role.GATHERS, Role.SPREADS) and now in (Role.PASSES, Role.GONE):
             _hand_over(desk, at, slot, before, now_ms)
         if now is Role.GONE:
@@ -112,24 +119,45 @@ def reconsider(desk: Desk, before: Plan, now_ms: int) -> None:
                 settle_all(event, desk.books(at[0]), Outcome.MERGED, Why.UNWANTED)
 
 
-def _reconsider(desk: Desk, event: OpenEvent, before: Plan, now_ms: int) -> None:
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What is different for a topic at a broker."""
+
+    was: Place
+    now: Place
+    names: frozenset[str]
+    """The subscriptions there are now."""
+    changed: tuple[Subscription, ...]
+    """Those that are new or other than they were."""
+    any: bool
+
+    @staticmethod
+    def between(before: Plan, plan: Plan, broker: str, topic: str) -> _Change:
+        at = (broker, topic)
+        was, now = before.place(*at), plan.place(*at)
+        had, has = before.snapshot.by_topic.get(at, ()), plan.snapshot.by_topic.get(at, ())
+        same = had == has
+        earlier = before.snapshot.subscriptions
+        changed = () if same else tuple(s for s in has if earlier.get(s.name) != s)
+        names = frozenset(s.name for s in has)
+        return _Change(was, now, names, changed, not same or was != now or before.topic(topic) != plan.topic(topic))
+
+
+def _reconsider(desk: Desk, event: OpenEvent, before: Plan, change: _Change, now_ms: int) -> None:
     """One that came is told what is known, one that went is forgotten: subscriptions and neighbours alike."""
-    subscriptions, place = desk.subscriptions(event), desk.place_of(event)
-    current = {s.name for s in subscriptions}
-    event.ledgers = {name: ledger for name, ledger in event.ledgers.items() if name in current}
-    event.links = {name: ledger for name, ledger in event.links.items() if name in place.links}
-    if not place.cut_off:
+    event.ledgers = {name: ledger for name, ledger in event.ledgers.items() if name in change.names}
+    event.links = {name: ledger for name, ledger in event.links.items() if name in change.now.links}
+    if not change.now.cut_off:
         event.kept = []
-    changed = [s for s in subscriptions if before.snapshot.subscriptions.get(s.name) != s]
-    for subscription in changed:
+    for subscription in change.changed:
         if ledger := event.ledgers.get(subscription.name):
             ledger.reconsider(before.snapshot.subscriptions.get(subscription.name), subscription)
     watch(desk, event, now_ms)
     if event.released:
         topic = desk.topic(event.at[1])
-        was = before.place(*event.at[:2]).downward
-        links = {name: profile for name, profile in place.downward.items() if was.get(name) != profile}
-        told = tell(desk, event, topic, changed, now_ms)
+        was = change.was.downward
+        links = {name: profile for name, profile in change.now.downward.items() if was.get(name) != profile}
+        told = tell(desk, event, topic, change.changed, now_ms)
         deliver(desk, event, told, tell_links(desk, event, topic, links, now_ms), now_ms)
 
 

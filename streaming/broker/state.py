@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Protocol
 
 import msgspec
 from msgspec import Struct
@@ -67,14 +68,32 @@ class Slot(Struct, array_like=True):
 
     def next_ms(self, topic: Topic) -> int:
         """The earliest time at which something is to be told, or an event ends."""
-        times = [event.next_ms(topic) for event in self.open]
-        return min(self.due_ms, *times) if times else self.due_ms
+        if len(self.open) == 1 and not self.caps:
+            return self.open[0].next_ms(topic)
+        return min((self.due_ms, *(event.next_ms(topic) for event in self.open)))
 
     @property
     def forget_ms(self) -> int:
         """When a grave, a message id or a cap is next to be forgotten, or something that waits for a place is told."""
+        if not self.closed and not self.seen and not self.caps:
+            return NEVER
         caps = (cap.forget_ms if cap.due_ms is None else cap.due_ms for cap in self.caps.values())
         return min((*(closed.forget_ms for closed in self.closed), *self.seen.values(), *caps), default=NEVER)
+
+
+class Remembered(Protocol):
+    """What is remembered, as the functions of a step need it; in the order it was first heard of."""
+
+    def get(self, at: EventKey, /) -> Slot | None: ...
+    def setdefault(self, at: EventKey, slot: Slot, /) -> Slot: ...
+    def __delitem__(self, at: EventKey, /) -> None: ...
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[EventKey]: ...
+    def items(self) -> Iterable[tuple[EventKey, Slot]]: ...
+    def values(self) -> Iterable[Slot]: ...
+    def due(self, now_ms: int) -> list[tuple[EventKey, Slot]]: ...
+    def at(self, chosen: Callable[[str, str], bool]) -> list[tuple[EventKey, Slot]]: ...
+    def oldest(self) -> tuple[EventKey, Slot]: ...
 
 
 class Slots(dict[EventKey, Slot]):
@@ -84,6 +103,11 @@ class Slots(dict[EventKey, Slot]):
         """Where a timer may fire by now."""
         del now_ms  # the plain form does not know where, and looks everywhere
         return list(self.items())
+
+    def at(self, chosen: Callable[[str, str], bool]) -> list[tuple[EventKey, Slot]]:
+        """Those of the brokers and topics that are chosen."""
+        wanted = {place: chosen(*place) for place in dict.fromkeys(at[:2] for at in self)}
+        return [(at, slot) for at, slot in self.items() if wanted[at[:2]]]
 
     def oldest(self) -> tuple[EventKey, Slot]:
         return next(iter(self.items()))
@@ -140,7 +164,7 @@ class BucketState:
     clock_ms: int = 0
     partitions: tuple[str, ...] = ()
     marks: dict[str, int] = field(default_factory=dict)
-    slots: Slots = field(default_factory=Slots)
+    slots: Remembered = field(default_factory=Slots)
     books: dict[str, Books] = field(default_factory=dict)
     sent: dict[tuple[str, str], int] = field(default_factory=dict)
     """By broker and neighbour, the number of the last record that was sent over the link."""

@@ -86,6 +86,8 @@ class _Part:
         """The row that is being taken in."""
         self._disturbed: list[int] = []
         """Events whose timers are firing."""
+        self._gathered: dict[tuple[str, str], bool] = {}
+        """By broker and topic, whether events are gathered here; asked after the control data changed, if it did."""
         self._joined: list[tuple[int, int, int, int]] = []
         """Opened messages whose facts are known from here on: row of the batch, of the shelf, salt, published time."""
 
@@ -178,7 +180,11 @@ class _Part:
         return np.array([self._gathers(broker, topic) for broker, topic in self._shelf.places] or [False])
 
     def _gathers(self, broker: str, topic: str) -> bool:
-        return self._desk.plan.place(broker, topic).role is Role.GATHERS and self._desk.topic(topic).gather
+        at = (broker, topic)
+        if (found := self._gathered.get(at)) is None:
+            found = self._desk.plan.place(broker, topic).role is Role.GATHERS and self._desk.topic(topic).gather
+            self._gathered[at] = found
+        return found
 
     def _otherwise_touched(self) -> Ints:
         """Events that something else than a plain message is about."""

@@ -142,5 +142,6 @@ def _running_max(values: Ints, new: Bools) -> Ints:
     low = values.min()
     span = int(values.max() - low) + 1
     if span * int(group[-1]) < 2**62:
-        return np.maximum.accumulate(values - low + group * span) - group * span + low
+        lifted: Ints = np.maximum.accumulate(values - low + group * span) - group * span + low
+        return lifted
     return np.concatenate([np.maximum.accumulate(part) for part in np.split(values, np.flatnonzero(new)[1:])])

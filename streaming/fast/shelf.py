@@ -142,6 +142,11 @@ class Shelf:
             self.before_due(found)
         return [self.take(row) for row in self.due_rows(now_ms)]
 
+    def at(self, chosen: Callable[[str, str], bool]) -> list[tuple[EventKey, Slot]]:
+        wanted = np.array([chosen(*place) for place in self.places] or [False])
+        rows = np.array(self.rows(), dtype=np.int64)
+        return [self.take(row) for row in rows[wanted[self.columns.place[rows]]].tolist()]
+
     def oldest(self) -> tuple[EventKey, Slot]:
         row = next(row for row in range(self._oldest, len(self.packed)) if self._is_used(row))
         self._oldest = row

@@ -57,7 +57,8 @@ class Table:
 
     def of(self, row: int, beside: int) -> Ints:
         """All keys of a row that have this beside them."""
-        return self.keys[(self.owner == row) & (self.beside == beside)]
+        found: Ints = self.keys[(self.owner == row) & (self.beside == beside)]
+        return found
 
     def renumber(self, new_row: npt.NDArray[np.int32]) -> None:
         """Rows have other numbers from here on; negative ones are gone."""

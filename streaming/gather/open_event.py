@@ -104,11 +104,13 @@ class OpenEvent(Struct, array_like=True):
 
     def next_ms(self, topic: Topic) -> int:
         """The earliest time at which something is to be done."""
-        times = [self.closes_ms(topic)]
+        next_ms = self.closes_ms(topic)
         if self.release_ms is not None:
-            times.append(self.release_ms)
-        times.extend(ledger.due_ms for ledger in self.ledgers.values() if ledger.due_ms is not None)
-        return min(times)
+            next_ms = min(next_ms, self.release_ms)
+        for ledger in self.ledgers.values():
+            if ledger.due_ms is not None and ledger.due_ms < next_ms:
+                next_ms = ledger.due_ms
+        return next_ms
 
 
 def open_event(at: EventKey, message_id: str, published_ms: int, append_ms: int) -> OpenEvent:

@@ -22,7 +22,7 @@ class QuerySettings:
     bootstrap_servers: str
     checkpoint: Path
     service: str
-    secret: str
+    secret: str = field(repr=False)
     buckets: int
     bucket: BucketSettings
     trigger_ms: int = 0

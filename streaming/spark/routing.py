@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -32,7 +32,7 @@ class Routing:
     """With ``secret`` in front of what is hashed, nobody outside can aim at one bucket, or make two facts look the same."""
 
     service: str
-    secret: str
+    secret: str = field(repr=False)
     buckets: int
     limits: MessageLimits
 

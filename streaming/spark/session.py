@@ -33,6 +33,8 @@ _SETTINGS: Mapping[str, str] = {
     f"{_STATE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
     f"{_STATE}.rocksdb.trackTotalNumberOfRows": "false",
+    # The file system has a checksum beside each file already; these would be as many small files again in every batch.
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     # A bucket's state is sent to Python again for every Arrow chunk: one chunk should hold a bucket's rows.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000000",
     "spark.sql.adaptive.enabled": "false",

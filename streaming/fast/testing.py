@@ -1,0 +1,145 @@
+"""A test kit: a script as records of a log, the columns that Spark would make of them, and a service of several buckets."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from streaming.broker.inputs import MESSAGE, Ticker, kind_of
+from streaming.broker.values import Arrived, Marked, Output, Refused, Ticked
+from streaming.fast.engine import Setting, process
+from streaming.fast.hashing import event_hash, fact_hashes
+from streaming.fast.keeping import Bucket, Store, read_note
+from streaming.fast.reading import COLUMNS, numbers_of, rows_of
+from streaming.fast.resplit import resplit
+from streaming.fast.rows import KINDS
+from streaming.testing import Script
+from tidings.codec import MessageLimits, decode_message, encode_message
+from tidings.errors import BadMessage
+from tidings.notification import Encoding
+from topology import names
+
+SECRET = "a secret of the service"
+TICKER = Ticker("svc", "another")
+LIMITS = MessageLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """A record as the query reads it, with the topic and key that routing finds in it."""
+
+    kafka_topic: str
+    partition: int
+    offset: int
+    append_ms: int
+    value: bytes
+    about: tuple[str, str] | None = None
+    record_key: bytes | None = None
+
+    @property
+    def kind(self) -> str:
+        return kind_of(self.kafka_topic, self.value)
+
+    @property
+    def event(self) -> int:
+        return event_hash(SECRET, (names.broker_of(self.kafka_topic), *self.about)) if self.about else 0
+
+    def bucket(self, buckets: int) -> int | None:
+        """Which of so many buckets reads it; None for all."""
+        if self.kind != MESSAGE:
+            return None
+        return (self.event if self.about else self.offset) % buckets
+
+
+def log_of(script: Script, encodings: Sequence[Encoding] = (Encoding.AVRO,)) -> list[LogRecord]:
+    """A script as a log: messages in the encodings in turn, ticks and marks as the ticker writes them."""
+    log: list[LogRecord] = []
+    offsets: dict[tuple[str, int], int] = defaultdict(int)
+
+    def write(kafka_topic: str, partition: int, append_ms: int, value: bytes, about: tuple[str, str] | None = None) -> None:
+        offsets[kafka_topic, partition] += 1
+        log.append(LogRecord(kafka_topic, partition, offsets[kafka_topic, partition], append_ms, value, about))
+
+    for number, happened in enumerate(script.inputs):
+        match happened:
+            case Arrived():
+                message = happened.message
+                value = encode_message(message, encodings[number % len(encodings)])
+                write(happened.origin.kafka_topic, 0, happened.origin.append_ms, value, (message.topic, message.key))
+            case Refused():
+                write("publish.b1", 0, happened.origin.append_ms, b"rubbish")
+            case Ticked():
+                tick = {"service": TICKER.service, "version": happened.version, "partitions": happened.partitions}
+                write(names.CLOCK, 0, happened.append_ms, json.dumps(tick).encode())
+            case Marked():
+                kafka_topic, partition = happened.partition.rsplit("-", 1)
+                write(kafka_topic, int(partition), happened.append_ms, TICKER.mark(happened.version or 0))
+    return log
+
+
+def columns_of(records: Sequence[LogRecord]) -> tuple[dict[str, Any], list[Any]]:
+    """What routing makes of them: the columns, and the numbers of the facts of those that are plain."""
+    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    facts: list[Any] = []
+    for record in records:
+        plain, source, published_ms, stated = False, 0, -1, None
+        try:
+            if record.about is not None and not record.value.startswith(b"{"):
+                message = decode_message(record.value, LIMITS)
+                plain, stated = True, fact_hashes(record.event, message.fields)
+                source, published_ms = numbers_of(message)
+        except BadMessage:
+            pass
+        for name in COLUMNS[:7]:
+            columns[name].append(KINDS.index(record.kind) if name == "kind" else getattr(record, name))
+        for name, value in zip(COLUMNS[7:], (plain, record.event, source, published_ms), strict=True):
+            columns[name].append(value)
+        facts.append(stated)
+    return columns, facts
+
+
+@dataclass
+class Buckets:
+    """A service of several buckets without Spark: batches in, outputs out. ``notes`` are what its state store would have."""
+
+    folder: Path
+    script: Script
+    count: int
+    inline_bytes: int = 64 * 1024
+    notes: dict[int, bytes] = field(default_factory=dict)
+    _generation: int = 0
+
+    def run(self, batch: Sequence[LogRecord]) -> list[Output]:
+        outputs: list[Output] = []
+        for number in range(self.count):
+            store, bucket = self.store(number), self.open(number)
+            rules = replace(self.script.rules, bucket=f"svc/{number}", bucket_index=number, buckets=self.count)
+            mine = [record for record in batch if record.bucket(self.count) in (None, number)]
+            rows = rows_of(*columns_of(mine), LIMITS, SECRET)
+            bucket.state.changed = False
+            outputs += process(bucket.state, bucket.shelf, rows, Setting(self.script.plan_at, rules, LIMITS, TICKER))
+            bucket.shelf.pack()
+            if bucket.state.changed or number not in self.notes:
+                self.notes[number] = store.save(bucket)
+        return outputs
+
+    def migrate(self, count: int) -> None:
+        """Go on with another number of buckets, in another folder."""
+        buckets = resplit(self.all(), count, SECRET, self.script.rules.bounds)
+        self.count, self._generation = count, self._generation + 1
+        self.notes = {number: self.store(number).save(bucket) for number, bucket in enumerate(buckets)}
+
+    def all(self) -> list[Bucket]:
+        return [self.open(number) for number in range(self.count)]
+
+    def open(self, number: int) -> Bucket:
+        return self.store(number).open(read_note(self.notes[number]) if number in self.notes else None)
+
+    def store(self, number: int) -> Store:
+        folder = self.folder / str(self._generation) / str(number)
+        bounds = self.script.rules.bounds
+        return Store(folder, SECRET, bounds, inline_bytes=self.inline_bytes, least_file_bytes=self.inline_bytes)
