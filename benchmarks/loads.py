@@ -1,4 +1,4 @@
-"""The streams that `bench.py` measures with: a load of messages in a Kafka topic of its own, with the ticks and marks of a service.
+"""The streams that `bench.py` measures with: each a load in a Kafka topic of its own, with the ticks and marks of a service.
 
 Each stream has a broker of its own, so one Kafka holds them all and a query reads just one.
 """

@@ -1,7 +1,7 @@
 """Which of many subscriptions an event may concern: an index, so that nobody is asked in vain.
 
-Most predicates need one field to be equal to something, or to begin with it (`area = 'a17' and severity >= 2`). Such a subscription
-is filed under that field and value; the others are always asked.
+Most predicates need one field to be equal to something, or to begin with it (`area = 'a17' and severity >= 2`). Such a
+subscription is filed under that field and value; the others are always asked.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import json
 import os
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -64,8 +65,8 @@ def records_of(script: Script, encodings: list[Encoding]) -> list[Record]:
     offsets: dict[tuple[str, int], int] = defaultdict(int)
 
     def write(kafka_topic: str, partition: int, append_ms: int, value: bytes, about: tuple[str, str] | None = None) -> None:
-        offsets[kafka_topic, partition] += 1
-        log.append(Record(kafka_topic, partition, offsets[kafka_topic, partition], append_ms, None, value, *(about or (None, None))))
+        offset = offsets[kafka_topic, partition] = offsets[kafka_topic, partition] + 1
+        log.append(Record(kafka_topic, partition, offset, append_ms, None, value, *(about or (None, None))))
 
     for number, happened in enumerate(script.inputs):
         match happened:
@@ -119,7 +120,7 @@ def plainly(script: Script, batches: list[list[Record]]) -> tuple[BucketState, l
 def fast(script: Script, batches: list[list[Record]], restarts: Restarts) -> tuple[BucketState, list[Output]]:
     """Every batch by one of two workers, which keep what they had; or by a new one."""
     with TemporaryDirectory() as folder:
-        store = Store(Path(folder) / "0", SECRET, script.rules.bounds, inline_bytes=restarts.inline, least_file_bytes=restarts.inline)
+        store = Store(Path(folder) / "0", SECRET, script.rules.bounds, restarts.inline, restarts.inline)
         setting = Setting(script.plan_at, script.rules, LIMITS, TICKER)
         outputs: list[Output] = []
         note, workers = None, {}
@@ -148,7 +149,7 @@ class Restarts:
 
 def cut(log: list[Record], cuts: list[int]) -> list[list[Record]]:
     bounds = [0, *sorted(n % (len(log) + 1) for n in cuts), len(log)]
-    return [log[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+    return [log[a:b] for a, b in pairwise(bounds)]
 
 
 def by_key(outputs: list[Output]) -> dict[Any, list[Any]]:
@@ -266,5 +267,3 @@ def test_the_fast_engine_does_what_the_plain_one_does(script, cuts, encodings, r
     assert quick.size == state.size
     assert remembered(quick) == remembered(state)
     assert quick.version == state.version
-
-

@@ -11,8 +11,11 @@ from tidings.predicate import Missing, Verdict, parse
 from tidings.subscription import Subscription
 
 terms = st.sampled_from(
-    ["a = 1", "a = true", "a = 'x'", "a in (1, 'x')", "b = 2.0", "b prefix 'x'", "key = 'k1'", "key prefix 'k'", "key in ('k1', 'k3')"]
-    + ["a >= 1", "not a = 1", "exists(b)", "a not in (1, 2)", "(a = 1 or b = 2)", "a = null", "b contains 'x'", "b prefix ''"]
+    [
+        *("a = 1", "a = true", "a = 'x'", "a in (1, 'x')", "b = 2.0", "b prefix 'x'", "key = 'k1'", "key prefix 'k'"),
+        *("a >= 1", "not a = 1", "exists(b)", "a not in (1, 2)", "(a = 1 or b = 2)", "a = null", "b contains 'x'"),
+        *("key in ('k1', 'k3')", "b prefix ''"),
+    ]
 )
 predicates = st.lists(terms, max_size=3).map(" and ".join)
 values = st.sampled_from([1, 1.0, True, 2, 2.0, "x", "xy", "", None, ("x",)])
