@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import logging
 import os
 import re
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,11 +19,13 @@ from producers.connection import Connection
 from producers.topics import TopicSpec, delivery_specs, ensure_topics, link_specs, partitions_of, publish_specs, service_topics
 from service.checkpoint import check_checkpoint
 from service.claims import check_first, wait_until_free
-from service.directory import ServiceDirectory, replace_text
+from service.directory import ServiceDirectory
 from service.java import find_java
 from service.keeper import ControlKeeper
 from service.metrics import BooksFollower, MetricsServer, ServiceCollector
+from service.migration import BUCKETS, PARTITIONS, check_made_with, forget_old, starting_offsets
 from service.redaction import HidingFormatter
+from service.spark_logs import stderr_to, write_log_config
 from service.supervised import SupervisedQuery
 from service.ticker import Ticker
 from service.workers import PythonWorkers
@@ -43,22 +43,6 @@ _log = logging.getLogger("tidings.service")
 
 _WARM_BATCHES = 3
 _WARM_S = 45.0
-
-_SPARK_LOGGING = """\
-rootLogger.level = {level}
-rootLogger.appenderRef.file.ref = file
-appender.file.type = RollingFile
-appender.file.name = file
-appender.file.fileName = {folder}/spark.log
-appender.file.filePattern = {folder}/spark.log.%i
-appender.file.layout.type = PatternLayout
-appender.file.layout.pattern = [%d{{yyyy-MM-dd'T'HH:mm:ss.SSSXXX}}] %p %m (%c{{1}})%n%ex
-appender.file.policies.type = Policies
-appender.file.policies.size.type = SizeBasedTriggeringPolicy
-appender.file.policies.size.size = 10MB
-appender.file.strategy.type = DefaultRolloverStrategy
-appender.file.strategy.max = 3
-"""
 
 
 class Service:
@@ -119,11 +103,12 @@ class Service:
         self._ticker.flush()
         check_first(connection, service, hosted)
         self._serve_metrics(connection)
-        query = self._run_query(service)
+        query = self._run_query(service, connection)
         self._ticker.start()
         self._exits.callback(self._ticker.stop)
         self._keeper.start()
         self._warm_up(query)
+        forget_old(self._directory)
         self._ready = True
         self._directory.record_ready(self.bootstrap, os.getpid(), self.metrics_address)
 
@@ -150,24 +135,14 @@ class Service:
         return connection
 
     def _fix_for_life(self, connection: Connection) -> None:
-        """What a checkpoint was made with cannot change under it: say so instead of reading it wrongly."""
         spark = self.config.spark
         made = {
-            "spark.buckets": spark.buckets,
-            "spark.shuffle_partitions": spark.shuffle_partitions,
+            BUCKETS: spark.buckets,
+            PARTITIONS: spark.shuffle_partitions,
             "Kafka cluster": connection.cluster_id(),
             "service.brokers": self.config.service.brokers,
         }
-        path = self._directory.path / "made-with.json"
-        if not path.exists():
-            replace_text(path, json.dumps(made, indent=2) + "\n")
-            return
-        for name, value in json.loads(path.read_text()).items():
-            if made.get(name) != value:
-                raise CannotRun(
-                    f"{self._directory.path} was made with {name} = {value}, not {made.get(name)}; "
-                    "use that, or choose another --dir"
-                )
+        check_made_with(self._directory, made)
 
     def _keep_control(self, connection: Connection) -> ControlKeeper:
         kafka = self.config.kafka
@@ -211,17 +186,16 @@ class Service:
         self._exits.callback(server.stop)
         self.metrics_address = server.address
 
-    def _run_query(self, service: str) -> SupervisedQuery:
+    def _run_query(self, service: str, connection: Connection) -> SupervisedQuery:
         from service.jars import spark_jars
         from streaming.spark.session import start_session, stop_session
 
         self._say("starting Spark")
         spark_settings = self.config.spark
         logs = self._directory.logs
-        log_config = logs / "spark-log4j2.properties"
-        replace_text(log_config, _SPARK_LOGGING.format(folder=logs, level="WARN"))
+        log_config = write_log_config(logs)
         jars = spark_jars()
-        with _stderr_to(logs / "spark.err"):
+        with stderr_to(logs / "spark.err"):
             spark = start_session(
                 spark_settings.master,
                 jars,
@@ -236,8 +210,15 @@ class Service:
         java_pid = spark.sparkContext._gateway.proc.pid
         self._directory.record_process("Spark", java_pid)
         settings = self._query_settings(service)
+
+        def partitions() -> dict[str, int]:
+            return {name: count for name, count in connection.topics().items() if re.fullmatch(settings.inputs, name)}
+
+        def start(over_gaps: bool) -> Any:
+            return start_query(spark, settings, over_gaps=over_gaps, starting=starting_offsets(self._directory, partitions))
+
         self._query = SupervisedQuery(
-            lambda over_gaps: start_query(spark, settings, over_gaps=over_gaps),
+            start,
             workers=PythonWorkers(java_pid),
             stall_s=spark_settings.stall_s,
         )
@@ -303,20 +284,6 @@ class Service:
 def _epoch_s(watermark: str | None) -> float:
     """Spark's watermark, the append time up to which it has read: an operator sees by it how far behind the query is."""
     return datetime.fromisoformat(watermark).timestamp() if watermark else 0.0
-
-
-@contextlib.contextmanager
-def _stderr_to(path: Path) -> Iterator[None]:
-    """Let processes started in this block write their standard error to a file: Java prints warnings nobody can act on."""
-    sys.stderr.flush()
-    saved = os.dup(2)
-    with path.open("ab") as file:
-        os.dup2(file.fileno(), 2)
-    try:
-        yield
-    finally:
-        os.dup2(saved, 2)
-        os.close(saved)
 
 
 @contextlib.contextmanager

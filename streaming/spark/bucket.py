@@ -26,6 +26,7 @@ from streaming.fast.engine import Setting, process
 from streaming.fast.keeping import Bucket, Store, read_note
 from streaming.fast.reading import COLUMNS, rows_of
 from streaming.fast.rows import Rows
+from streaming.fast.seed import read_seed
 from tidings.codec import MessageLimits, encode_notification
 from tidings.control import Snapshot
 from tidings.errors import BadState
@@ -66,20 +67,25 @@ def bucket_function(settings: BucketSettings) -> Callable[[Any, Iterable[pd.Data
     def run(key: tuple[int], frames: Iterable[pd.DataFrame], group_state: Any) -> Iterator[pd.DataFrame]:
         number = int(key[0])
         store = Store(Path(settings.state_dir) / str(number), settings.secret, settings.rules.bounds)
-        note = read_note(bytes(group_state.get[0])) if group_state.exists else None
+        seed = None if group_state.exists else read_seed(store.folder)
+        noted = bytes(group_state.get[0]) if group_state.exists else seed.note if seed else None
+        note = read_note(noted) if noted is not None else None
         # Taken away first: if this fails in the middle, nobody finds what it left.
         bucket = store.open(note, _at_hand.pop((settings.state_dir, number), None))
         state = bucket.state
-        before = {broker: books.to_dict() for broker, books in state.books.items()}
+        # What a seed says of the books, nobody has been told.
+        before = {} if seed else {broker: books.to_dict() for broker, books in state.books.items()}
         state.changed = False
         rows = _rows(list(frames), settings)
         with _no_collection():
             outputs = process(state, bucket.shelf, rows, _setting(settings, number))
             bucket.shelf.pack()
-        if state.changed or note is None:
+        if state.changed or not group_state.exists:
             group_state.update((store.save(bucket),))
         _at_hand[settings.state_dir, number] = bucket
-        records = [*to_records(outputs, rows), *books_records(str(settings.ticker.service), number, before, state.books)]
+        service = str(settings.ticker.service)
+        records = [*to_records(outputs, rows), *books_records(service, number, before, state.books)]
+        records += [record for gone in (seed.gone if seed else ()) for record in _empty_books(service, *gone)]
         if records:
             yield pd.DataFrame(records, columns=OUTPUT_COLUMNS)
 
@@ -172,6 +178,11 @@ def books_records(service: str, bucket: int, before: dict[str, Any], books: dict
         if totals != before.get(broker):
             value = json.dumps({"service": service, "broker": broker, "bucket": bucket, **totals}, separators=(",", ":"))
             yield names.BOOKS, f"{service}/{broker}/{bucket}".encode(), value.encode(), []
+
+
+def _empty_books(service: str, broker: str, bucket: int) -> Iterator[tuple[Any, ...]]:
+    """For a bucket that is no more. Nothing at all would not do: who reads on from before would still count what it had."""
+    return books_records(service, bucket, {}, {broker: Books()})
 
 
 @lru_cache(maxsize=8)

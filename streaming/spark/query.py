@@ -35,15 +35,17 @@ class QuerySettings:
         return names.input_pattern(self.bucket.rules.hosted)
 
 
-def start_query(spark: SparkSession, settings: QuerySettings, *, over_gaps: bool = False) -> StreamingQuery:
-    """Start the query; it goes on where its checkpoint ends.
+def start_query(
+    spark: SparkSession, settings: QuerySettings, *, over_gaps: bool = False, starting: str = "earliest"
+) -> StreamingQuery:
+    """Start the query; it goes on where its checkpoint ends, and starts at ``starting`` if that is empty.
 
     It refuses to if records that it has not read are gone, unless it is told to go ``over_gaps``.
     """
     kafka = {f"kafka.{name}": value for name, value in settings.kafka_properties.items()}
     kafka["kafka.bootstrap.servers"] = settings.bootstrap_servers
     source = spark.readStream.format("kafka").options(**kafka)
-    source = source.option("subscribePattern", settings.inputs).option("startingOffsets", "earliest")
+    source = source.option("subscribePattern", settings.inputs).option("startingOffsets", starting)
     source = source.option("failOnDataLoss", str(not over_gaps).lower())
     # Spark reads only what is there already; the default half second of waiting for more would be half of a small batch.
     source = source.option("kafka.fetch.max.wait.ms", "10")

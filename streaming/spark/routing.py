@@ -23,8 +23,8 @@ from topology import names
 
 _MOST_KEY_BYTES = 512 * 1024
 _END_BYTES = 8
-_LIST = "member4"
-"""The member of a field's value, a union in `message.avsc`, that is a list."""
+_NUMBER, _LIST = "member2", "member4"
+"""The members of a field's value, a union in `message.avsc`, that are a number with a fraction and a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +136,11 @@ def _is_text(name: str, limits: MessageLimits) -> Column:
 
 
 def _facts() -> Column:
-    """A number for each fact. A list of one string must differ from the string, and an empty list from nothing."""
-    return F.transform(
-        F.map_entries("message.fields"),
-        lambda entry: F.xxhash64(F.col("event"), entry["key"], entry["value"], F.isnotnull(entry["value"][_LIST])),
-    )
+    """A number for each fact. Spark hashes a list as its items, and a number as the whole number with the same bits."""
+
+    def number(entry: Column) -> Column:
+        value = entry["value"]
+        kind = F.when(F.isnotnull(value[_LIST]), 2).when(F.isnotnull(value[_NUMBER]), 1).otherwise(0)
+        return F.xxhash64(F.col("event"), entry["key"], value, kind)
+
+    return F.transform(F.map_entries("message.fields"), number)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -58,8 +59,13 @@ rules = st.sampled_from([Rules(), Rules(bounds=Bounds(conflicts=1, union_items=2
 TWO = (PARTITION, "publish.b1-1")
 
 
+class TwoPartitions(Script):
+    def tick(self, after_ms: int = 1000, partitions: tuple[str, ...] = TWO) -> None:
+        super().tick(after_ms, partitions)
+
+
 def scripted(rules: Rules, timing: dict, overlay: bool, story: list[tuple]) -> Script:
-    script = Script(rules=rules)
+    script = TwoPartitions(rules=rules)
     script.control(
         topic(**timing),
         subscription("always"),
@@ -77,21 +83,25 @@ def scripted(rules: Rules, timing: dict, overlay: bool, story: list[tuple]) -> S
                     script.publish(stated, key, published_ms=max(0, script.now_ms + drift), source=source)
                     script.wait(1)
             case "tick":
-                script.tick(details[0], TWO)
+                script.tick(details[0])
             case "lag":  # one partition is ahead of the other
-                script.tick(details[0], TWO)
+                script.tick(details[0])
                 script.inputs.pop()
             case "subscribe":
                 script.control(subscription("new", every_ms=details[0], where="a = 1", missing="patient"))
             case "refuse":
                 script.refuse()
-    script.tick(30_000, TWO)
+    script.tick(30_000)
     return script
 
 
-def plainly(script: Script, log: list[LogRecord]) -> tuple[BucketState, list[Output]]:
-    happened = [each for row in in_log_order(log) for each in read(row, LIMITS, TICKER)]
-    return step(BucketState(), happened, script.plan_at, script.rules)
+def plainly(script: Script, batches: list[list[LogRecord]]) -> tuple[BucketState, list[Output]]:
+    state, outputs = BucketState(), []
+    for batch in batches:
+        happened = [each for row in in_log_order(batch) for each in read(row, LIMITS, TICKER)]
+        state, more = step(state, happened, script.plan_at, script.rules)
+        outputs += more
+    return state, outputs
 
 
 def by_key(outputs: list[Output]) -> dict[Any, list[Any]]:
@@ -138,18 +148,19 @@ def sums(buckets: list[Bucket]) -> dict[str, Any]:
 )
 def test_a_stream_whose_buckets_change_in_the_middle_gives_what_one_bucket_gives(script, count, middle, encodings, inline):
     log = log_of(script, encodings)
-    state, expected = plainly(script, log)
     middle %= len(log)
+    cuts = [0, middle // 2, middle, (middle + len(log)) // 2, len(log)]
+    batches = [log[start:end] for start, end in pairwise(cuts)]
+    state, expected = plainly(script, batches)
     with TemporaryDirectory() as folder:
         service = Buckets(Path(folder), script, 3, inline)
-        outputs = service.run(log[: middle // 2]) + service.run(log[middle // 2 : middle])
+        outputs = [output for batch in batches[:2] for output in service.run(batch)]
         before = service.all()
         service.migrate(count)
         after = service.all()
         assert sums(after) == sums(before)
         assert all(books.balanced for bucket in after for books in bucket.state.books.values())
-        for part in (log[middle : (middle + len(log)) // 2], log[(middle + len(log)) // 2 :]):
-            outputs += service.run(part)
+        outputs += [output for batch in batches[2:] for output in service.run(batch)]
         last = service.all()
     assert by_key(outputs) == by_key(expected)
     assert sums(last) == {name: books.to_dict() for name, books in state.books.items()}

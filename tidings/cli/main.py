@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from tidings.cli import books, check, control, demo, experiment, explain, publish, replay, subscribe, topology, up, watch
+from tidings.cli import books, check, control, demo, experiment, explain, publish, replay, state, subscribe, topology, up, watch
 from tidings.errors import TidingsError
 
 app = typer.Typer(
@@ -27,6 +27,7 @@ _SERVICE, _CLIENTS = "The service", "Talking to a service"
 app.command(rich_help_panel=_SERVICE)(up.up)
 app.command(rich_help_panel=_SERVICE)(demo.demo)
 app.command(rich_help_panel=_SERVICE, no_args_is_help=True)(check.check)
+app.add_typer(state.app, name="state", rich_help_panel=_SERVICE)
 app.command(rich_help_panel=_CLIENTS)(publish.publish)
 app.command(rich_help_panel=_CLIENTS)(subscribe.subscribe)
 app.command(rich_help_panel=_CLIENTS)(watch.watch)
