@@ -83,7 +83,7 @@ class ServiceDirectory:
         """32 random bytes in hex, made once."""
         path = self.path / "secret"
         if not path.exists():
-            if any(self.checkpoint.iterdir()):
+            if any(self.checkpoint.iterdir()) or any(self.state.iterdir()):
                 # With another secret, keys would move to other buckets, away from what is known of them.
                 raise CannotRun(
                     f"{path} is gone, and {self.checkpoint} cannot be read without it; put it back or choose another --dir"

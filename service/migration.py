@@ -117,7 +117,7 @@ def starting_offsets(directory: ServiceDirectory, partitions: Callable[[], Mappi
     Spark wants to be told of exactly the partitions that are there: one that came since is read from its beginning.
     """
     path = directory.state / _OFFSETS
-    if not path.exists() or any(_numbers(directory.checkpoint / "offsets")):
+    if not path.exists() or list(_numbers(directory.checkpoint / "offsets")):
         return "earliest"
     read = json.loads(path.read_text())
     return json.dumps(

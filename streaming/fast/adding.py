@@ -37,14 +37,13 @@ def opens(desk: FastDesk, at: EventKey, message: Message, published_ms: int, app
 def adds(
     desk: FastDesk, event: OpenEvent, names: list[str], message: Message, published_ms: int, append_ms: int, source: int
 ) -> bool:
-    """Add fields to an event. False, and nothing done, if this is not as simple as that."""
+    """Add fields that an event does not have. False, and nothing done, if this is not as simple as that."""
     topic = desk.topic(event.at[1])
     knowledge = event.knowledge
     if (
         not names
         or len(knowledge) + len(names) > desk.rules.event_fields
         or not event.span.fits(published_ms, topic.timing.window_ms)
-        or any(name in knowledge for name in names)
         or not _are_first(desk, topic, names)
         or desk.place(event.at).cut_off
     ):

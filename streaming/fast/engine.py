@@ -142,6 +142,7 @@ class _Part:
         self._appended: list[int] = rows.append_ms[found.index].tolist()
         self._salt: list[int | None] = np.where(known, columns.salt[row], 0).tolist() if len(row) else []
         self._event_rows: list[int] = row.tolist()
+        self._unknown_facts: list[int] = found.unknown_facts.tolist()
         self._tracked = set(np.unique(found.event[found.open]).tolist())
         self._by_number: dict[int, int] | None = None
 
@@ -245,7 +246,7 @@ class _Part:
 
     def _joined_simply(self, event: int, index: int, position: int, message: Message) -> OpenEvent | None:
         """Join a message that only adds to what is known; None if it is not of that kind."""
-        rows, desk, found = self._rows, self._desk, self._judged
+        rows, desk = self._rows, self._desk
         at = (names.broker_of(rows.kafka_topic[index]), message.topic, message.key)
         number = int(rows.event[index])
         published_ms, append_ms, source = self._published[position], self._appended[position], int(rows.source[index])
@@ -261,11 +262,13 @@ class _Part:
         if self._event_rows[event] < 0:
             return None
         self._fire(event, position)
-        unknown = found.unknown[found.fact_starts[position] : found.fact_starts[position + 1]].tolist()
-        if not self._is_as_it_was(event) or len(unknown) != len(message.fields):
+        if not self._is_as_it_was(event):
             return None
         joined = self._shelf.take(self._event_rows[event])[1].open[0]
-        new = [name for name, is_new in zip(message.fields, unknown, strict=True) if is_new]
+        new = [name for name in message.fields if name not in joined.knowledge]
+        # Which number belongs to which field is not known, Java having its own order; but if there are more, one is disputed.
+        if len(new) != self._unknown_facts[position]:
+            return None
         return joined if adds(desk, joined, new, message, published_ms, append_ms, source) else None
 
     def _joined_fully(self, row: Row, index: int, message: Message | None) -> OpenEvent | None:

@@ -36,10 +36,8 @@ class Judged:
     """Whether the message is the first of its source about this event."""
     open: Bools
     """Whether the message has to be opened."""
-    unknown: Bools
-    """Of each fact, in the order of positions, whether it is new."""
-    fact_starts: Ints
-    """Of each position, its first fact; one more than there are positions."""
+    unknown_facts: Ints
+    """How many of its facts are new."""
 
 
 def judge(rows: Rows, lo: int, hi: int, shelf: Shelf, ahead_ms: int) -> Judged:
@@ -53,7 +51,7 @@ def judge(rows: Rows, lo: int, hi: int, shelf: Shelf, ahead_ms: int) -> Judged:
     said = rows.published_ms[index]
     published_ms = np.where(said == NOT_SAID, append_ms, said)
     starts = np.searchsorted(event, np.arange(len(numbers) + 1))
-    unknown, position, fact_starts = _unknown_facts(rows, index, event, shelf_row, published_ms, shelf)
+    unknown = _unknown_facts(rows, index, event, shelf_row, published_ms, shelf)
     judged = Judged(
         index=index,
         starts=starts,
@@ -63,9 +61,8 @@ def judge(rows: Rows, lo: int, hi: int, shelf: Shelf, ahead_ms: int) -> Judged:
         time_ms=rows.time_ms[index],
         source=rows.source[index],
         new_source=_new_sources(rows.source[index], event, shelf_row, shelf),
-        open=np.bincount(position[unknown], minlength=len(index)) > 0,
-        unknown=unknown,
-        fact_starts=fact_starts,
+        open=unknown > 0,
+        unknown_facts=unknown,
     )
     judged.open |= published_ms - append_ms > ahead_ms
     # The first message about an event that is not known opens it, even if it states nothing.
@@ -73,13 +70,10 @@ def judge(rows: Rows, lo: int, hi: int, shelf: Shelf, ahead_ms: int) -> Judged:
     return judged
 
 
-def _unknown_facts(
-    rows: Rows, index: Ints, event: Ints, shelf_row: Ints, published_ms: Ints, shelf: Shelf
-) -> tuple[Bools, Ints, Ints]:
-    """Of each fact, whether it was not stated before; the position of its message; and where the facts of each start."""
+def _unknown_facts(rows: Rows, index: Ints, event: Ints, shelf_row: Ints, published_ms: Ints, shelf: Shelf) -> Ints:
+    """How many facts a message states that were not stated before it."""
     count = rows.starts[index + 1] - rows.starts[index]
     position = np.repeat(np.arange(len(index)), count)
-    fact_starts = np.append(0, np.cumsum(count))
     facts = rows.facts[rows.facts_of(index)]
     row = shelf_row[event[position]]
     stated_ms = published_ms[position]
@@ -94,7 +88,8 @@ def _unknown_facts(
     starts = np.flatnonzero(first)
     first_ms = np.repeat(stated_ms[by_fact[starts]], np.diff(np.append(starts, len(by_fact))))
     unknown[by_fact[~first & (stated_ms[by_fact] > first_ms)]] = False
-    return unknown, position, fact_starts
+    found: Ints = np.bincount(position[unknown], minlength=len(index))
+    return found
 
 
 def _new_sources(source: Ints, event: Ints, shelf_row: Ints, shelf: Shelf) -> Bools:

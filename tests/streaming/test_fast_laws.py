@@ -96,7 +96,7 @@ def columns_of(records: list[Record]) -> tuple[dict[str, Any], list[Any]]:
         try:
             if record.kind == logs.MESSAGE and not (record.value or b"").startswith(b"{"):
                 message = decode_message(record.value, LIMITS)
-                plain, stated = True, fact_hashes(event, message.fields)
+                plain, stated = True, sorted(fact_hashes(event, message.fields))  # Java has its own order
                 source, published_ms = numbers_of(message)
         except BadMessage:
             pass

@@ -126,7 +126,7 @@ def test_different_facts_have_different_numbers(spark):
     numbers = [row.facts[0] for row in found]
     assert len(set(numbers)) == len(messages)
     again = run(spark, [("publish.b1", 1, 7, avro_of(Message("t", "k", {"z": 2, "f": 1}, "other", "id", 5)))])
-    assert again[0].facts[1] == numbers[0]
+    assert numbers[0] in again[0].facts
 
 
 def test_ticks_and_marks_go_to_every_bucket(spark):
