@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
@@ -22,7 +22,6 @@ from tidings.notification import Encoding
 from tidings.registers import Join
 from tidings.subscription import Subscription
 from tidings.topic import Filtering, Placement, Timing, Topic
-from tidings.values import Value
 
 DEFAULT_BROKER = "b1"
 
@@ -109,12 +108,12 @@ class Snapshot:
         """The subscriptions at a broker on a topic, in order of their names."""
         return self._grouped(lambda _: True)
 
-    def interested(self, at: tuple[str, str], key: str, facts: Mapping[str, Value]) -> Iterable[Subscription]:
-        """The subscriptions at a broker on a topic that an event may concern."""
+    def index(self, at: tuple[str, str]) -> Index:
+        """Finds the subscriptions at a broker on a topic that an event may concern."""
         index = self._indexes.get(at)
         if index is None:
             index = self._indexes[at] = Index(self.by_topic.get(at, ()))
-        return index.candidates(key, facts)
+        return index
 
     @cached_property
     def _indexes(self) -> dict[tuple[str, str], Index]:

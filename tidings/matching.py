@@ -59,6 +59,11 @@ class Index:
         for number, subscription in enumerate(subscriptions):
             self._add(number, subscription)
 
+    @property
+    def needs_facts(self) -> bool:
+        """Whether it asks for more than the event's key."""
+        return self._files.keys() != {_KEY}
+
     def candidates(self, key: str, facts: Mapping[str, Value]) -> Iterable[Subscription]:
         """All that the event may concern, in their order, and few others."""
         if not self._files:

@@ -45,7 +45,8 @@ class Desk:
 
     def interested(self, event: OpenEvent) -> Iterable[Subscription]:
         """Those of them that the event may concern."""
-        return self.plan.snapshot.interested(event.at[:2], event.at[2], events.facts(event.knowledge))
+        index = self.plan.snapshot.index(event.at[:2])
+        return index.candidates(event.at[2], events.facts(event.knowledge) if index.needs_facts else {})
 
     def wake_at(self, at_ms: int) -> None:
         """Something is to be done then."""

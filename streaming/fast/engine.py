@@ -33,6 +33,7 @@ from tidings.codec import MessageLimits
 from tidings.errors import Unreadable
 from tidings.message import Message
 from tidings.registers import Join
+from tidings.topic import Topic
 from topology import names
 from topology.plan import Plan, Role
 
@@ -88,6 +89,7 @@ class _Part:
         """Events whose timers are firing."""
         self._gathered: dict[tuple[str, str], bool] = {}
         """By broker and topic, whether events are gathered here; asked after the control data changed, if it did."""
+        self._topics: dict[str, Topic] = {}
         self._joined: list[tuple[int, int, int, int]] = []
         """Opened messages whose facts are known from here on: row of the batch, of the shelf, salt, published time."""
 
@@ -187,6 +189,11 @@ class _Part:
             self._gathered[at] = found
         return found
 
+    def _topic(self, name: str) -> Topic:
+        if (found := self._topics.get(name)) is None:
+            found = self._topics[name] = self._desk.topic(name)
+        return found
+
     def _otherwise_touched(self) -> Ints:
         """Events that something else than a plain message is about."""
         part = slice(self._lo, self._hi)
@@ -261,10 +268,12 @@ class _Part:
             return opens(desk, at, message, published_ms, append_ms, source)
         if self._event_rows[event] < 0:
             return None
-        self._fire(event, position)
-        if not self._is_as_it_was(event):
+        _, slot = self._shelf.take(self._event_rows[event])
+        if slot.next_ms(self._topic(at[1])) <= append_ms:
+            self._fire(event, position)
+        if len(slot.open) != 1 or salt_of(slot.open[0]) != self._salt[event]:
             return None
-        joined = self._shelf.take(self._event_rows[event])[1].open[0]
+        joined = slot.open[0]
         new = [name for name in message.fields if name not in joined.knowledge]
         # Which number belongs to which field is not known, Java having its own order; but if there are more, one is disputed.
         if len(new) != self._unknown_facts[position]:
@@ -305,8 +314,10 @@ class _Part:
 
     def _is_as_it_was(self, event: int) -> bool:
         row = self._event_rows[event]
-        held = self._shelf.in_hand.get(row)
-        return held is not None and len(held[1].open) == 1 and salt_of(held[1].open[0]) == self._salt[event]
+        if row < 0 or self._shelf.columns.hash[row] == 0:
+            return False
+        _, slot = self._shelf.take(row)
+        return len(slot.open) == 1 and salt_of(slot.open[0]) == self._salt[event]
 
     def _catch_up(self, rows: list[int]) -> None:
         """Timers are about to fire in these rows: enter what came before."""
@@ -335,18 +346,21 @@ class _Part:
 
     def _fire(self, event: int, position: int) -> None:
         """Fire the timers of an event up to a message, as opening the message would."""
-        if self._salt[event] is not _ODD and self._event_rows[event] >= 0 and self._is_held(event):
+        if self._salt[event] is not _ODD and self._event_rows[event] >= 0 and self._is_as_it_was(event):
             at, slot = self._shelf.take(self._event_rows[event])
             before = slot.size
-            advance_all(self._desk, slot, self._desk.topic(at[1]), self._appended[position])
+            advance_all(self._desk, slot, self._topic(at[1]), self._appended[position])
             self._desk.state.size += slot.size - before
 
     def _count_run(self, event: int, start: int, until: int) -> int:
         """Count messages from ``start`` on, up to the first before which a timer fires. Returns where it came to."""
-        if self._salt[event] is _ODD or self._event_rows[event] < 0 or not self._is_held(event):
+        salt, row = self._salt[event], self._event_rows[event]
+        if salt is _ODD or row < 0:
             return start
-        (broker, name, _), slot = self._shelf.take(self._event_rows[event])
-        found, topic = slot.open[0], self._desk.topic(name)
+        (broker, name, _), slot = self._shelf.take(row)
+        if len(slot.open) != 1 or salt_of(slot.open[0]) != salt or not self._gathers(broker, name):
+            return start
+        found, topic = slot.open[0], self._topic(name)
         next_ms = slot.next_ms(topic)
         until = next((n for n in range(start, until) if self._appended[n] >= next_ms), until)
         if start == until:
@@ -361,11 +375,6 @@ class _Part:
         found.span.include(high)
         self._desk.enter_known(broker, name, until - start)
         return until
-
-    def _is_held(self, event: int) -> bool:
-        """Whether the event is still the one that was judged, and is gathered here."""
-        (broker, name, _), _ = self._shelf.take(self._event_rows[event])
-        return self._is_as_it_was(event) and self._gathers(broker, name)
 
     def _count_sources(self, found: OpenEvent, start: int, until: int) -> bool:
         new = self._judged.new_source[start:until]

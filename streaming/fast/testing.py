@@ -143,3 +143,36 @@ class Buckets:
         folder = self.folder / str(self._generation) / str(number)
         bounds = self.script.rules.bounds
         return Store(folder, SECRET, bounds, inline_bytes=self.inline_bytes, least_file_bytes=self.inline_bytes)
+
+
+def described(bucket: Bucket) -> dict[str, Any]:
+    """A bucket in words that outlive its form: what later releases must still find in a state of this one."""
+    state = bucket.state
+    events = [
+        {
+            "at": list(event.at),
+            "id": event.id,
+            "opened_ms": event.opened_ms,
+            "span": [event.span.first_ms, event.span.last_ms],
+            "known": {name: repr(register.value) for name, register in sorted(event.knowledge.items())},
+            "reports": event.reports,
+            "sources": event.source_count,
+            "held": [event.held, sorted(event.held_fields)],
+            "told": {name: ledger.due_ms for name, ledger in sorted(event.ledgers.items())},
+        }
+        for event in state.events()
+    ]
+    return {
+        "version": state.version,
+        "marks": dict(sorted(state.marks.items())),
+        "events": events,
+        "graves": sum(len(slot.closed) for slot in state.slots.values()),
+        "caps": sum(len(slot.caps) for slot in state.slots.values()),
+        "size": state.size,
+        "facts": sorted(bucket.shelf.facts.keys.tolist()),
+        "sources": sorted(bucket.shelf.sources.keys.tolist()),
+        "books": {broker: books.to_dict() for broker, books in sorted(state.books.items())},
+        "sent": [[*key, number] for key, number in sorted(state.sent.items())],
+        "heard": [[*key, number] for key, number in sorted(state.heard.items())],
+        "beats": dict(sorted(state.beats.items())),
+    }
