@@ -1,7 +1,7 @@
 # Everything a contributor or a first-time user runs. `make` alone lists the targets.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test test-pure lint format docs chaos soak results clean java
+.PHONY: help venv demo test test-pure lint format docs bench bench-quick peers chaos soak results clean java
 
 PYTHON ?= python3
 # More for pytest or the demo: make test ARGS="-k books -x"
@@ -59,6 +59,15 @@ format: venv ## Put the code into its form
 
 docs: venv ## Write the tables of settings and rights in docs/ anew
 	WRITE_DOCS=1 $(BIN)/pytest -q tests/tidings/test_config.py tests/service/test_acls.py -k documented
+
+bench: java venv ## Measure the gatherer beside simpler queries, and write docs/benchmarks.md: a quarter of an hour
+	$(BIN)/python benchmarks/bench.py $(ARGS)
+
+bench-quick: java venv ## The same with fewer messages, in under five minutes
+	$(BIN)/python benchmarks/bench.py --quick $(ARGS)
+
+peers: java venv ## Measure other systems at the same job: half an hour
+	$(BIN)/python benchmarks/peers/run.py $(ARGS)
 
 chaos: java venv ## Do a service harm in every way we know, and hold it to the reference: half an hour
 	$(BIN)/python -m service.chaos $(ARGS)

@@ -18,9 +18,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from service.advice import advice_for
 from service.checkpoint import check_checkpoint
 from service.directory import ServiceDirectory, replace_text
 from service.spark_logs import stderr_to, write_log_config
+from service.supervised import cause_of, words_of
 from streaming.broker.blob import FORMAT
 from streaming.fast.keeping import Bucket, Store, read_note
 from streaming.fast.resplit import resplit
@@ -189,9 +191,7 @@ def _move_in(directory: ServiceDirectory, made: Mapping[str, Any]) -> None:
         if not old.exists():
             here.rename(old)
         if new.exists():
-            if here.exists():
-                here.rmdir()  # made, empty, by whoever opened the directory since
-            new.rename(here)
+            new.rename(here)  # an empty folder, made by whoever opened the directory since, gives way
         here.mkdir(exist_ok=True)
     replace_text(directory.path / MADE_WITH, json.dumps(made, indent=2) + "\n")
     _sync(directory.path)
@@ -267,8 +267,14 @@ def _notes(directory: ServiceDirectory, partitions: int) -> dict[int, bytes]:
         )
     try:
         directory.record_process("Spark", spark.sparkContext._gateway.proc.pid)
-        rows = spark.read.format("statestore").load(str(directory.checkpoint)).select("key.bucket", "value.*").collect()
+        assert not spark.streams.active  # asking makes the part of Spark that readers of state report to
+        stored = spark.read.format("statestore").load(str(directory.checkpoint))
+        rows = stored.select("key.bucket", "value.groupState.note").collect()
+    except Exception as error:
+        text = words_of(error)
+        raise CannotRun(
+            f"{directory.checkpoint} cannot be read: {advice_for(text) or 'Spark failed'} ({cause_of(text)})"
+        ) from None
     finally:
         stop_session(spark)
-    print(rows[:1])
     return {int(row["bucket"]): bytes(row["note"]) for row in rows}

@@ -14,7 +14,6 @@ from producers.incidents import incidents
 from producers.publisher import Publisher
 from producers.workload import Published, dated
 from streaming.testing import subscription, topic
-from tidings.message import Message
 
 CONTROL = (
     topic(fields={"severity": "max", "injured": "max", "tags": "union"}, hold_ms=400, window_ms=6000),
@@ -75,12 +74,3 @@ class Load(threading.Thread):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._stopping.set()
         self.join(10)
-
-
-def burst(connection: Connection, topic: str, keys: int, source: str) -> int:
-    """So many new keys from one source, as fast as Kafka takes them."""
-    with Publisher(connection) as publisher:
-        for number in range(keys):
-            publisher.publish(Message(topic, f"{source}-{number}", {"n": number}, source))
-        publisher.flush(300)
-        return publisher.sent

@@ -16,6 +16,7 @@ from producers.workload import dated
 from service.java import Java
 from service.kafka import EmbeddedKafka
 from service.testing import RunningService, wait_for
+from streaming.broker.blob import FORMAT
 from streaming.broker.values import Outcome
 from streaming.testing import subscription, topic
 from tidings.message import Message
@@ -70,7 +71,7 @@ def test_a_backlog_is_not_overtaken_by_the_clock(java: Java, tmp_path: Path):
 @pytest.mark.usefixtures("java")
 def test_what_was_fixed_for_the_directory_cannot_change(tmp_path: Path):
     (tmp_path / "dir").mkdir()
-    made = {"spark.buckets": 4, "spark.shuffle_partitions": 2, "Kafka cluster": "another"}
+    made = {"spark.buckets": 4, "spark.shuffle_partitions": 2, "Kafka cluster": "another", "state format": FORMAT}
     (tmp_path / "dir" / "made-with.json").write_text(json.dumps(made))
     with pytest.raises(AssertionError, match=r"was made with spark\.buckets = 4, not 8"):
         RunningService.start(tmp_path / "dir")
