@@ -25,6 +25,7 @@ from service.spark_logs import stderr_to, write_log_config
 from service.supervised import cause_of, words_of
 from streaming.broker.blob import FORMAT
 from streaming.fast.keeping import Bucket, Store, read_note
+from streaming.fast.labels import labels_of
 from streaming.fast.resplit import resplit
 from streaming.fast.seed import Seed, write_seed
 from tidings.control import Snapshot
@@ -157,7 +158,7 @@ def migrate(directory: ServiceDirectory, buckets: int | None, partitions: int | 
     check_checkpoint(directory.checkpoint)
     offsets = _last_offsets(directory)
     old = _buckets(directory, made)
-    new = resplit(old, after[BUCKETS], directory.secret, Bounds())
+    new = resplit(old, after[BUCKETS], directory.hash_key, Bounds())
     slots = sum(len(bucket.shelf) for bucket in new)
     events = sum(1 for bucket in old for _ in bucket.state.events())
     found = Migration(events, slots, len(old), len(new), made[PARTITIONS], after[PARTITIONS])
@@ -174,7 +175,7 @@ def _write(
     gone = [(broker, number) for number in range(len(new), len(old)) for broker in sorted(old[number].state.books)]
     size = 0
     for number, bucket in enumerate(new):
-        store = Store(folder / str(number), directory.secret, Bounds())
+        store = Store(folder / str(number), directory.hash_key, Bounds())
         note = store.save(bucket)
         size += write_seed(store.folder, Seed(note, [] if number else gone)) + sum(file.size for file in bucket.note.files)
     replace_text(folder / _OFFSETS, offsets)
@@ -243,17 +244,17 @@ def _has_links(directory: ServiceDirectory) -> bool:
 
 def _buckets(directory: ServiceDirectory, made: Mapping[str, Any]) -> list[Bucket]:
     """All buckets as the last batch left them."""
-    notes = _notes(directory, made[PARTITIONS])
-    if strangers := sorted(number for number in notes if not 0 <= number < made[BUCKETS]):
-        raise BadState(
-            f"{directory.checkpoint} has a bucket {strangers[0]} of {made[BUCKETS]}: it does not belong to {MADE_WITH}"
-        )
-    stores = [Store(directory.state / str(number), directory.secret, Bounds()) for number in range(made[BUCKETS])]
+    partitions, count = made[PARTITIONS], made[BUCKETS]
+    by_label = _notes(directory, partitions)
+    if strangers := sorted(by_label.keys() - set(labels_of(count, partitions))):
+        raise BadState(f"{directory.checkpoint} has a group {strangers[0]} of {count}: it does not belong to {MADE_WITH}")
+    notes = {label % count: note for label, note in by_label.items()}
+    stores = [Store(directory.state / str(number), directory.hash_key, Bounds()) for number in range(count)]
     return [store.open(read_note(notes[n]) if n in notes else None) for n, store in enumerate(stores)]
 
 
 def _notes(directory: ServiceDirectory, partitions: int) -> dict[int, bytes]:
-    """What Spark's state store has of each bucket."""
+    """What Spark's state store has of each bucket, by its label."""
     from streaming.spark.session import start_session, stop_session
 
     with stderr_to(directory.logs / "spark.err"):
@@ -263,7 +264,7 @@ def _notes(directory: ServiceDirectory, partitions: int) -> dict[int, bytes]:
             shuffle_partitions=partitions,
             log_config=write_log_config(directory.logs),
             local_dir=directory.path / "spark",
-            redact=[directory.secret],
+            redact=[directory.secret, directory.hash_key],
         )
     try:
         directory.record_process("Spark", spark.sparkContext._gateway.proc.pid)

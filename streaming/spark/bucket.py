@@ -65,7 +65,7 @@ def bucket_function(settings: BucketSettings) -> Callable[[Any, Iterable[pd.Data
     """The stateful function of one bucket."""
 
     def run(key: tuple[int], frames: Iterable[pd.DataFrame], group_state: Any) -> Iterator[pd.DataFrame]:
-        number = int(key[0])
+        number = int(key[0]) % settings.rules.buckets
         store = Store(Path(settings.state_dir) / str(number), settings.secret, settings.rules.bounds)
         seed = None if group_state.exists else read_seed(store.folder)
         noted = bytes(group_state.get[0]) if group_state.exists else seed.note if seed else None

@@ -55,7 +55,9 @@ def start_query(
     records = source.load().withWatermark("timestamp", "0 seconds")
     # A task for each Kafka partition would cost more than reading the few records in it.
     records = records.coalesce(max(1, spark.sparkContext.defaultParallelism))
-    rows = routed(records, Routing(settings.service, settings.secret, settings.buckets, settings.bucket.limits))
+    partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    routing = Routing(settings.service, settings.secret, settings.buckets, settings.bucket.limits, partitions)
+    rows = routed(records, routing)
     # NoTimeout: with a timeout Spark would drop late rows without a word.
     outputs = rows.groupBy("bucket").applyInPandasWithState(
         bucket_function(settings.bucket), OUTPUT_SCHEMA, STATE_SCHEMA, "append", GroupStateTimeout.NoTimeout

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
 from streaming.broker.inputs import MARK, MESSAGE, MOST_VALUE_BYTES, TICK
+from streaming.fast.labels import labels_of
 from streaming.fast.rows import KINDS, NO_SOURCE, NOT_SAID
 from tidings import avro
 from tidings.codec import MessageLimits
@@ -35,6 +36,8 @@ class Routing:
     secret: str = field(repr=False)
     buckets: int
     limits: MessageLimits
+    partitions: int = 1
+    """Shuffle partitions, which the buckets are dealt out to evenly."""
 
     @property
     def end(self) -> bytes:
@@ -66,8 +69,8 @@ def routed(records: DataFrame, routing: Routing) -> DataFrame:
     hashed = named.withColumn("event", F.when(F.isnull(about[1]), F.lit(0)).otherwise(event))
     unreadable = F.xxhash64(F.lit(routing.secret), "offset")
     bucket = F.pmod(F.when(F.col("event") == 0, unreadable).otherwise(F.col("event")), F.lit(routing.buckets)).cast("int")
-    every_bucket = F.sequence(F.lit(0), F.lit(routing.buckets - 1))
-    target = F.when(F.col("kind") == KINDS.index(MESSAGE), F.array(bucket)).otherwise(every_bucket)
+    labels = F.lit(labels_of(routing.buckets, routing.partitions)).cast("array<int>")
+    target = F.when(F.col("kind") == KINDS.index(MESSAGE), F.array(F.element_at(labels, bucket + 1))).otherwise(labels)
     return hashed.select(
         F.explode(target).alias("bucket"),
         "kind",

@@ -13,6 +13,7 @@ from service.java import Java
 from streaming.broker import crossing
 from streaming.broker.values import EventNews, Stamp
 from streaming.fast.hashing import event_hash
+from streaming.fast.labels import labels_of
 from streaming.fast.rows import KINDS, NO_SOURCE, NOT_SAID
 from streaming.gather.open_event import Span
 from streaming.spark.routing import Routing, routed
@@ -127,6 +128,14 @@ def test_different_facts_have_different_numbers(spark):
     assert len(set(numbers)) == len(messages)
     again = run(spark, [("publish.b1", 1, 7, avro_of(Message("t", "k", {"z": 2, "f": 1}, "other", "id", 5)))])
     assert numbers[0] in again[0].facts
+
+
+def test_buckets_are_dealt_out_evenly_to_the_partitions_of_spark(spark):
+    from pyspark.sql import functions as F
+
+    labels = labels_of(12, 4)
+    frame = spark.createDataFrame([(label,) for label in labels], "label int").select("label", F.expr("pmod(hash(label), 4)"))
+    assert [(label % 12, partition) for label, partition in frame.collect()] == [(n, n % 4) for n in range(12)]
 
 
 def test_ticks_and_marks_go_to_every_bucket(spark):
