@@ -67,8 +67,8 @@ class Spark:
     """Where and how the query runs."""
 
     master: str = _text("local[2]", _MASTER, "`local[N]`, `spark://host:port`, `k8s://…`, `yarn`", "The Spark master.")
-    buckets: int = _whole(8, 1, 4096, "Groups that events are hashed into. Fixed for the life of a directory.")
-    shuffle_partitions: int = _whole(2, 1, 4096, "Tasks that share the buckets. Fixed for the life of a directory.")
+    buckets: int = _whole(8, 1, 4096, "Groups that events are hashed into; `tidings state migrate` changes them.")
+    shuffle_partitions: int = _whole(2, 1, 4096, "Tasks that share the buckets; `tidings state migrate` changes them.")
     trigger_ms: int = _whole(0, 0, 3_600_000, "Time between batches; 0 starts one when the last is done.")
     max_offsets_per_trigger: int = _whole(0, 0, 2**53, "The most records in a batch; 0 is no limit.")
     driver_memory: str = _text("1g", "[1-9][0-9]*[kmgt]", "a number with `k`, `m`, `g` or `t`", "Heap of the driver.")
