@@ -1,7 +1,7 @@
 # Everything a contributor or a first-time user runs. `make` alone lists the targets.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test test-pure lint format docs bench bench-quick peers chaos soak results clean java
+.PHONY: help venv demo test test-slow test-pure lint format docs bench bench-quick peers chaos soak results clean java
 
 PYTHON ?= python3
 # More for pytest or the demo: make test ARGS="-k books -x"
@@ -39,10 +39,13 @@ java:
 demo: java venv ## Start Kafka and Spark, publish a workload, and show what was told
 	$(BIN)/tidings demo $(ARGS)
 
-test: java venv ## Run all tests
+test: java venv ## Run the tests, with a real Kafka and a real Spark: under 15 minutes
 	@# 5: ARGS chose none of these tests
 	$(BIN)/pytest -m "not live" -n 2 $(ARGS) || [ $$? -eq 5 ]
-	$(BIN)/pytest -m live $(ARGS) || [ $$? -eq 5 ]
+	$(BIN)/pytest -m "live and not slow" $(ARGS) || [ $$? -eq 5 ]
+
+test-slow: java venv ## Run the tests that are too long for every change: a Spark cluster, certificates, a migration
+	$(BIN)/pytest -m slow $(ARGS)
 
 test-pure: venv ## Run the tests that need no Java: under a minute
 	$(BIN)/pytest -m "not live" -n 2 $(ARGS)

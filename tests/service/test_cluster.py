@@ -14,7 +14,7 @@ from streaming.testing import broker, link, subscription, topic
 from tidings.message import Message
 from tidings.notification import Encoding
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(420)]
 
 
 def test_on_a_cluster_the_service_tells_what_the_reference_tells(tmp_path: Path) -> None:

@@ -223,6 +223,7 @@ def run_migrate(directory: Path, *options: str) -> subprocess.CompletedProcess[s
 
 
 @pytest.mark.live
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_a_service_goes_on_with_other_buckets_and_partitions(tmp_path: Path):
     folder = tmp_path / "dir"

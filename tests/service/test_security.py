@@ -172,6 +172,7 @@ def test_with_passwords_everybody_can_do_their_part_and_all_rights_are_used(secu
     assert leaks(service, clerk, tmp_path, secrets) == []
 
 
+@pytest.mark.slow
 def test_with_certificates_and_topics_made_beforehand(secured: Secured, tmp_path: Path) -> None:
     """A name has the same rights however it logs in; and the service need not be allowed to make Kafka topics."""
     admin = secured.with_certificate("admin")
