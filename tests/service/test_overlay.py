@@ -212,6 +212,7 @@ def test_a_process_is_killed_and_started_again(overlay: Overlay) -> None:
     wait_for("live and reference to agree", lambda: not overlay.any.differences(), 30)
 
 
+@pytest.mark.slow
 def test_a_link_topic_that_disappears_is_made_again(overlay: Overlay) -> None:
     overlay.any.apply(subscription("gone", topic="gone", broker="b5"), subscription("gone-1", topic="gone", broker="b1"))
     overlay.publish("b1", "gone", {"what": "fire"}, "before")

@@ -37,7 +37,7 @@ from tidings.control import Link
 from tidings.errors import KafkaUnreachable, TidingsError
 from tidings.message import Message
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(300)]
 
 PASSWORDS = {name: f'hush-{name}-\\"hush' for name in ("admin", "tidings", "press", "desk", "chief", "clerk", "auditor")}
 ROLES = {
@@ -172,7 +172,6 @@ def test_with_passwords_everybody_can_do_their_part_and_all_rights_are_used(secu
     assert leaks(service, clerk, tmp_path, secrets) == []
 
 
-@pytest.mark.slow
 def test_with_certificates_and_topics_made_beforehand(secured: Secured, tmp_path: Path) -> None:
     """A name has the same rights however it logs in; and the service need not be allowed to make Kafka topics."""
     admin = secured.with_certificate("admin")
