@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
@@ -184,6 +183,16 @@ def remembered(state: BucketState) -> list[Any]:
 
 values = st.integers(0, 2) | st.sampled_from([None, True, 1.5, 1.0, "x", ("x", "y"), ("x",), ()])
 fields = st.dictionaries(st.sampled_from("abcde"), values, max_size=3)
+paces = st.sampled_from(
+    [
+        {},
+        {"every_ms": 2_500},
+        {"settle_ms": 1_500},
+        {"at_most": 1},
+        {"at_most": 2, "every_ms": 700, "settle_ms": 300},
+        {"heartbeat_ms": 60_000},
+    ]
+)
 moves = st.one_of(
     st.tuples(
         st.just("publish"),
@@ -193,9 +202,9 @@ moves = st.one_of(
         st.sampled_from([None, "s1", "s2", "s3", "s4"]),
         st.integers(1, 4),
     ),
-    st.tuples(st.just("wait"), st.sampled_from([0, 1, 700, 3_000])),
+    st.tuples(st.just("wait"), st.sampled_from([0, 1, 700, 3_000, 3_600_000])),
     st.tuples(st.just("tick"), st.integers(0, 4_000)),
-    st.tuples(st.just("subscribe"), st.sampled_from(["s1", "s2"]), st.sampled_from([0, 2_500]), st.sampled_from(["", "a = 1"])),
+    st.tuples(st.just("subscribe"), st.sampled_from(["s1", "s2"]), paces, st.sampled_from(["", "a = 1", "not a = 1"])),
     st.tuples(st.just("unsubscribe"), st.sampled_from(["s1", "s2"])),
     st.tuples(st.just("refuse")),
 )
@@ -237,8 +246,8 @@ def scripted(rules: Rules, timing: dict, overlay: bool, ends: bool, story: list[
             case "tick":
                 script.tick(details[0])
             case "subscribe":
-                name, every, where = details
-                script.control(subscription(name, every_ms=every, where=where, missing="patient"))
+                name, pace, where = details
+                script.control(subscription(name, **pace, where=where, missing="patient"))
             case "unsubscribe":
                 script.control(delete=(f"subscription/{details[0]}",))
             case "refuse":
@@ -251,7 +260,7 @@ def scripted(rules: Rules, timing: dict, overlay: bool, ends: bool, story: list[
 stories = st.builds(scripted, rules, timings, st.booleans(), st.booleans(), st.lists(moves, max_size=30))
 
 
-@settings(max_examples=int(os.environ.get("EX", "300")), deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(
     stories,
     st.lists(st.integers(0, 200), max_size=6),
