@@ -201,6 +201,7 @@ moves = st.one_of(
         st.sampled_from([None, 0, 0, -1, 500, -3_000, -9_000, 700_000]),
         st.sampled_from([None, "s1", "s2", "s3", "s4"]),
         st.integers(1, 4),
+        st.integers(0, 1),
     ),
     st.tuples(st.just("wait"), st.sampled_from([0, 1, 700, 3_000, 3_600_000])),
     st.tuples(st.just("tick"), st.integers(0, 4_000)),
@@ -236,11 +237,11 @@ def scripted(rules: Rules, timing: dict, overlay: bool, ends: bool, story: list[
     for move, *details in story:
         match move:
             case "publish":
-                key, stated, drift, source, times = details
+                key, stated, drift, source, times, pause = details
                 for _ in range(times):
                     at = None if drift is None else max(0, script.now_ms + drift)
                     script.publish(stated, key, published_ms=at, source=source)
-                    script.wait(1)
+                    script.wait(pause)
             case "wait":
                 script.wait(details[0])
             case "tick":
@@ -260,7 +261,7 @@ def scripted(rules: Rules, timing: dict, overlay: bool, ends: bool, story: list[
 stories = st.builds(scripted, rules, timings, st.booleans(), st.booleans(), st.lists(moves, max_size=30))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(
     stories,
     st.lists(st.integers(0, 200), max_size=6),
@@ -276,3 +277,16 @@ def test_the_fast_engine_does_what_the_plain_one_does(script, cuts, encodings, r
     assert quick.size == state.size
     assert remembered(quick) == remembered(state)
     assert quick.version == state.version
+
+
+def test_a_fact_stated_at_the_same_time_under_an_earlier_id_is_looked_at():
+    script = Script()
+    script.control(topic(), subscription("always"))
+    for message_id in ("m-2", "m-1"):
+        script.publish({"a": 1}, id=message_id, published_ms=script.now_ms)
+    log = records_of(script, [Encoding.AVRO])
+    batches = [log[:-1], log[-1:]]
+    quick, _ = fast(script, batches, Restarts())
+    assert remembered(quick) == remembered(plainly(script, batches)[0])
+    ((_, slot),) = remembered(quick)
+    assert slot.open[0].knowledge["a"].claims[0].message_id == "m-1"
