@@ -185,7 +185,8 @@ def decide(log: Log, *, service: str | None, limits: MessageLimits, rules: Rules
         own = [row for tick, row in ticks if tick.service == each]
         own += [row for row in log.rows if names.broker_of(row.kafka_topic) in brokers]
         happened = [input for row in in_log_order(own) for input in read(row, limits, Ticker(each))]
-        state, outputs = step(BucketState(), happened, lambda v: plans.setdefault(v, Plan(control_at(v))), rules)
+        own_rules = rules if each is None else replace(rules, hosted=brokers)
+        state, outputs = step(BucketState(), happened, lambda v: plans.setdefault(v, Plan(control_at(v))), own_rules)
         whole = whole.with_part(each, brokers, happened, outputs, state)
     return whole
 

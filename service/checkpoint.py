@@ -24,7 +24,7 @@ def check_checkpoint(folder: Path) -> None:
 
 def problems(folder: Path) -> Iterator[str]:
     """What is wrong, in words."""
-    if any(_numbers(folder / "offsets")) and not (folder / "metadata").exists():
+    if any((folder / "offsets").glob("[0-9]*")) and not (folder / "metadata").exists():
         yield "metadata is missing"
     for log in ("offsets", "commits"):
         yield from _gaps(folder / log)

@@ -37,6 +37,8 @@ ROOTS = {
         "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.1",
         "org.apache.spark:spark-avro_2.13:4.1.1",
         "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+        # Local files without a process for every change of rights (decision 0016).
+        "com.globalmentor:hadoop-bare-naked-local-fs:0.1.0",
     ),
 }
 _THREADS = 4

@@ -16,6 +16,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from py4j.protocol import Py4JError
+
 from service.advice import advice_for
 
 _log = logging.getLogger("tidings.query")
@@ -129,12 +131,16 @@ class SupervisedQuery:
         """Read what is there, for a moment, then stop.
 
         A backlog is left for the next start; but a service that was idle leaves nothing unread which Kafka might delete before.
+        Who ends a service may have ended Spark with it, as a signal to all processes of a group does: that is a stop too.
         """
-        if self.is_active:
-            reading = threading.Thread(target=self._read_what_is_there, daemon=True)
-            reading.start()
-            reading.join(_LAST_READ_S)
-        self._query.stop()
+        try:
+            if self.is_active:
+                reading = threading.Thread(target=self._read_what_is_there, daemon=True)
+                reading.start()
+                reading.join(_LAST_READ_S)
+            self._query.stop()
+        except (Py4JError, OSError):
+            _log.warning("Spark was gone before the query was stopped; the next start repeats the batch that was under way")
 
     def _read_what_is_there(self) -> None:
         # Stopping the query ends the waiting with an error that nobody is interested in any more.

@@ -213,7 +213,8 @@ class Part:
         salt = salt_of(joined)
         if self._event_rows[event] < 0:
             self._event_rows[event] = self._desk.row_of(joined)
-            self._salt[event] = salt
+            if self._salt[event] is not _ODD:  # what was judged of its messages does not hold once one of them was turned away
+                self._salt[event] = salt
         if self._salt[event] != salt:
             self._make_odd(event)
         self._joined.append((index, self._event_rows[event], salt, self._published[position]))

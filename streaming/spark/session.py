@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -43,6 +45,16 @@ _SETTINGS: Mapping[str, str] = {
     "spark.redaction.regex": r"(?i)secret|password|token|access[.]?key|jaas|credential|private|keystore[.]key|redaction[.]string",
 }
 
+_BARE = "hadoop-bare-naked-local-fs"
+_FILES: Mapping[str, str] = {
+    # Hadoop's own starts a process to set the rights of a file, some twenty of them in every batch (decision 0016).
+    "spark.hadoop.fs.file.impl": "com.globalmentor.apache.hadoop.fs.BareLocalFileSystem",
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+}
+"""How local files are written. Not on a cluster: a worker would need the jar before it starts."""
+
 
 def start_session(
     master: str,
@@ -73,6 +85,7 @@ def start_session(
         "spark.ui.enabled": str(ui).lower(),
         "spark.driver.extraJavaOptions": _AVRO_OPTIONS,
         "spark.executor.extraJavaOptions": _AVRO_OPTIONS,
+        **(_local_files(jars) if local else {}),
         **(extra or {}),
     }
     if log_config is not None:
@@ -93,6 +106,11 @@ def start_session(
     return session
 
 
+def _local_files(jars: Sequence[Path]) -> dict[str, str]:
+    # On the class path, as Spark reads local files before it loads `spark.jars`.
+    return next(({"spark.driver.extraClassPath": str(jar), **_FILES} for jar in jars if jar.name.startswith(_BARE)), {})
+
+
 def redaction_pattern(secrets: Sequence[str]) -> str:
     r"""A Java regular expression for just these texts.
 
@@ -105,8 +123,9 @@ def redaction_pattern(secrets: Sequence[str]) -> str:
 def stop_session(session: SparkSession) -> None:
     """Stop Spark and its Java process: PySpark alone would leave that until Python ends, and then not wait for it."""
     gateway = session.sparkContext._gateway
-    session.stop()
-    gateway.shutdown()
+    with contextlib.suppress(Py4JError, OSError):  # it may be gone already; if it is not, it is ended below
+        session.stop()
+        gateway.shutdown()
     SparkContext._gateway = SparkContext._jvm = None
     gateway.proc.stdin.close()
     try:

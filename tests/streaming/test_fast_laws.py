@@ -198,7 +198,7 @@ moves = st.one_of(
         st.just("publish"),
         st.sampled_from(["k1", "k2", "k3"]),
         fields,
-        st.sampled_from([None, 0, 0, -1, 500, -3_000, -9_000, 700_000]),
+        st.sampled_from([None, 0, 0, -1, 500, -3_000, -9_000, -10_000, -20_000, 700_000]),
         st.sampled_from([None, "s1", "s2", "s3", "s4"]),
         st.integers(1, 4),
         st.integers(0, 1),
@@ -269,7 +269,10 @@ stories = st.builds(scripted, rules, timings, st.booleans(), st.booleans(), st.l
     st.builds(Restarts, st.lists(st.sampled_from([1, 1, 2, None]), min_size=1).map(tuple), st.sampled_from([1, 2_000, 65_536])),
 )
 def test_the_fast_engine_does_what_the_plain_one_does(script, cuts, encodings, restarts):
-    batches = cut(records_of(script, encodings), cuts)
+    check(script, cut(records_of(script, encodings), cuts), restarts)
+
+
+def check(script: Script, batches: list[list[Record]], restarts: Restarts) -> None:
     state, outputs = plainly(script, batches)
     quick, found = fast(script, batches, restarts)
     assert by_key(found) == by_key(outputs)
@@ -277,6 +280,22 @@ def test_the_fast_engine_does_what_the_plain_one_does(script, cuts, encodings, r
     assert quick.size == state.size
     assert remembered(quick) == remembered(state)
     assert quick.version == state.version
+
+
+few_facts = st.dictionaries(st.sampled_from("abc"), st.integers(0, 1), min_size=1)
+crowds = st.lists(st.tuples(few_facts, st.sampled_from([0, 0, 1, 2, -3_000, -20_000]), st.integers(0, 1)), min_size=2, max_size=9)
+
+
+@settings(max_examples=400, deadline=None)
+@given(crowds, timings, st.integers(0, 9))
+def test_many_messages_about_one_event_in_a_batch(crowd, timing, cut_at):
+    """Most of what goes wrong between messages goes wrong here."""
+    script = Script()
+    script.control(topic(**timing), subscription("always"))
+    for stated, drift, pause in crowd:
+        script.publish(stated, published_ms=script.now_ms + drift)
+        script.wait(pause)
+    check(script, cut(records_of(script, [Encoding.AVRO]), [cut_at]), Restarts())
 
 
 def test_a_fact_stated_at_the_same_time_under_an_earlier_id_is_looked_at():
@@ -290,3 +309,15 @@ def test_a_fact_stated_at_the_same_time_under_an_earlier_id_is_looked_at():
     assert remembered(quick) == remembered(plainly(script, batches)[0])
     ((_, slot),) = remembered(quick)
     assert slot.open[0].knowledge["a"].claims[0].message_id == "m-1"
+
+
+def test_what_only_a_late_message_said_is_not_known():
+    """Late ones say the place and one name; the last message says both names and the place, and only one of these is new there."""
+    script = Script()
+    script.control(topic(window_ms=10_000), subscription("always"))
+    early_ms = script.now_ms - 20_000
+    script.publish({"where": "bridge", "tags": ("x",)}, published_ms=early_ms)
+    script.publish({"what": "fire"})
+    script.publish({"tags": ("x",)}, published_ms=script.now_ms + 1)
+    script.publish({"where": "bridge", "tags": ("x", "y")}, published_ms=script.now_ms + 2)
+    check(script, [records_of(script, [Encoding.AVRO])], Restarts())
