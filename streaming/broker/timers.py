@@ -31,8 +31,8 @@ def _wake(desk: Desk, lowest_ms: int) -> None:
         before = slot.size
         topic = desk.topic(at[1])
         advance_all(desk, slot, topic, lowest_ms)
+        state.changed = state.changed or slot.forget_ms <= lowest_ms
         _forget(desk, slot, lowest_ms)
-        state.changed = state.changed or slot.size != before
         state.size += slot.size - before
         state.drop_if_empty(at)
 

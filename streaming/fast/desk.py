@@ -21,12 +21,13 @@ class FastDesk(Desk):
     """New entries for the table, with row and salt."""
 
     def note_source(self, event: OpenEvent, source: int) -> None:
-        salt = salt_of(event)
+        of = row, salt = self.row_of(event), salt_of(event)
         entry = source ^ salt
-        if entry in self.noted or self.shelf.sources.has(entry):
+        # An event that had to make room may be opened again by the same message, in another row.
+        if self.noted.get(entry) == of or self.shelf.sources.has(entry, row):
             return
         if event.source_count < self.rules.sources:
-            self.noted[entry] = self.row_of(event), salt
+            self.noted[entry] = of
             event.source_count += 1
         else:
             self.books(event.at[0]).left_out["sources"] += 1

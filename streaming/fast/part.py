@@ -349,11 +349,12 @@ class Part:
         if not new.any():
             return True
         of = self._desk.row_of(found), salt_of(found)
-        entries = [entry for entry in (self._judged.source[start:until][new] ^ of[1]).tolist() if entry not in self._desk.noted]
+        noted = self._desk.noted
+        entries = [entry for entry in (self._judged.source[start:until][new] ^ of[1]).tolist() if noted.get(entry) != of]
         if found.source_count + len(entries) > self._desk.rules.sources:
             return False
         found.source_count += len(entries)
-        self._desk.noted.update(dict.fromkeys(entries, of))
+        noted.update(dict.fromkeys(entries, of))
         return True
 
     def _absorb_untouched(self) -> None:

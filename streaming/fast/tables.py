@@ -31,9 +31,10 @@ class Table:
         at[at == len(self.keys)] = 0
         return self.keys[at] == keys, self.beside[at]
 
-    def has(self, key: int) -> bool:
+    def has(self, key: int, row: int) -> bool:
+        """Whether a key is here, and belongs to this row."""
         at = int(np.searchsorted(self.keys, key))
-        return at < len(self.keys) and bool(self.keys[at] == key)
+        return at < len(self.keys) and bool(self.keys[at] == key and self.owner[at] == row)
 
     def add(self, keys: Ints, owner: Ints, beside: Ints) -> None:
         """Add keys. One that is here already stays as it is."""
