@@ -6,6 +6,8 @@ import contextlib
 
 import psutil
 
+from streaming.spark import DAEMON
+
 
 class PythonWorkers:
     """The daemon and the workers below one Java machine.
@@ -46,7 +48,7 @@ class PythonWorkers:
 
 def _is_python_worker(process: psutil.Process) -> bool:
     try:
-        return "pyspark.daemon" in process.cmdline()
+        return DAEMON in process.cmdline()
     except psutil.Error:
         return False
 

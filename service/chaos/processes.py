@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 
 import psutil
 
+from streaming.spark import DAEMON
+
 _GONE_S = 10.0
 
 
@@ -41,7 +43,7 @@ def java_machine(pid: int) -> psutil.Process | None:
 
 def python_workers(pid: int) -> list[psutil.Process]:
     """Spark's Python processes of a service: the daemon first, if it lives, then the workers that it forked."""
-    found = [member for member in family(pid) if _runs(member, "pyspark.daemon")]
+    found = [member for member in family(pid) if _runs(member, DAEMON)]
     return sorted(found, key=lambda member: member.create_time())
 
 

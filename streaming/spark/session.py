@@ -15,6 +15,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from streaming.spark import DAEMON
 from topology import names
 
 _END_S = 10.0
@@ -39,6 +40,7 @@ _SETTINGS: Mapping[str, str] = {
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     # A bucket's state is sent to Python again for every Arrow chunk: one chunk should hold a bucket's rows.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000000",
+    "spark.python.daemon.module": DAEMON,
     "spark.sql.adaptive.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # Settings and options of these names are shown without their values; the last is the one that holds what is hidden.

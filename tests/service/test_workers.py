@@ -15,6 +15,7 @@ import pytest
 from service.chaos.processes import family, is_alive, kill_family, python_workers
 from service.testing import wait_for
 from service.workers import PythonWorkers
+from streaming.spark import DAEMON
 
 # The parent starts a child that looks like the daemon, which forks a worker; the worker spins as long as it is told to.
 _DAEMON = """
@@ -26,7 +27,7 @@ time.sleep(60)
 """
 _PARENT = f"""
 import subprocess, sys
-subprocess.run([sys.executable, "-c", {_DAEMON!r}, "pyspark.daemon", sys.argv[1]])
+subprocess.run([sys.executable, "-c", {_DAEMON!r}, "{DAEMON}", sys.argv[1]])
 """
 
 
@@ -43,7 +44,7 @@ def java_machine(spin_s: float = 0.0) -> Iterator[int]:
 
 def _parents(pid: int) -> int:
     """The stand-in's own command line names the daemon too, as a part of the program it runs."""
-    return 0 if any("pyspark.daemon" in part for part in psutil.Process(pid).cmdline()) else 1
+    return 0 if any(DAEMON in part for part in psutil.Process(pid).cmdline()) else 1
 
 
 def test_those_at_work_use_time_and_frozen_ones_do_not():

@@ -312,7 +312,7 @@ def test_a_fact_stated_at_the_same_time_under_an_earlier_id_is_looked_at():
 
 
 def test_what_only_a_late_message_said_is_not_known():
-    """Late ones say the place and one name; the last message says both names and the place, and only one of these is new there."""
+    """The last message says two things that no joined one said; one of them a late one did."""
     script = Script()
     script.control(topic(window_ms=10_000), subscription("always"))
     early_ms = script.now_ms - 20_000

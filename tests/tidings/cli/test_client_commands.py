@@ -32,7 +32,8 @@ from tidings.codec import MessageLimits, decode_message, encode_notification
 from tidings.notification import Encoding, Notification, Reason
 from topology import names
 
-COMMANDS = ["publish", "subscribe", "watch", "books", "explain", "control apply", "control list", "control delete", "check", "replay"]
+CONTROL = ["control apply", "control list", "control delete"]
+COMMANDS = ["publish", "subscribe", "watch", "books", "explain", "check", "replay", *CONTROL]
 PROGRAM = [sys.executable, "-c", "from tidings.cli.main import run; run()"]
 
 

@@ -1,0 +1,43 @@
+"""Spark's Python daemon, made ready before it forks workers. Spark starts it as `python -m streaming.spark.daemon`.
+
+Spark puts archives on the path of its workers, its own jar among them, and every task has Python read their lists of files
+anew; and every task ends with a search for garbage in all that was ever imported. Together they took longer than the work of a
+small batch (decision 0016).
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+
+ARCHIVES = (".zip", ".jar", ".egg")
+
+
+def without_archives(path: list[str]) -> list[str]:
+    """The entries of a path that are folders: pyspark and py4j are installed beside this package.
+
+    >>> without_archives(["", "/spark/python/lib/pyspark.zip", "/spark/jars/spark-core.jar", "/site-packages"])
+    ['', '/site-packages']
+    """
+    return [entry for entry in path if not entry.endswith(ARCHIVES)]
+
+
+def prepare() -> None:
+    """Leave the archives out, import what every task needs, and keep all of that out of the search for garbage."""
+    sys.path[:] = without_archives(sys.path)
+    sys.path_importer_cache.clear()
+    import pandas as pd  # noqa: F401
+    import pyarrow as pa  # noqa: F401
+    from pyspark import worker  # noqa: F401
+
+    from streaming.spark import bucket  # noqa: F401
+
+    gc.collect()
+    gc.freeze()
+
+
+if __name__ == "__main__":
+    prepare()
+    from pyspark.daemon import manager
+
+    manager()
