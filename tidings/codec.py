@@ -5,12 +5,13 @@ A first byte of ``{`` means JSON; Avro's magic bytes mean Avro. Anything else is
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from functools import lru_cache
+from typing import Annotated, Any, NoReturn
 
 import msgspec
 
@@ -37,7 +38,7 @@ def decode_message(value: bytes | None, limits: MessageLimits) -> Message:
     if len(value) > limits.message_bytes:
         raise BadMessage(Unreadable.TOO_LARGE, f"{len(value)} bytes; at most {limits.message_bytes} are allowed")
     if value[:1] == b"{":
-        return _message(_parse_json(value), limits)
+        return _quick_json(value, limits) or _message(_parse_json(value), limits)
     if value[:2] == avro.MAGIC:
         return _message(_parse_avro(value), limits)
     raise BadMessage(Unreadable.UNKNOWN_FORMAT, "neither JSON (first byte '{') nor Avro single-object encoding")
@@ -130,7 +131,7 @@ def _facts(datum: Mapping[str, Any]) -> dict[str, Value]:
 
 
 def _to_json(datum: Mapping[str, object]) -> bytes:
-    return json.dumps(datum, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    return msgspec.json.encode(datum)
 
 
 def _frozen(value: Any) -> Value:
@@ -140,22 +141,38 @@ def _frozen(value: Any) -> Value:
 # ---- reading, strictly ------------------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=8)
+def _usual_json(limits: MessageLimits) -> msgspec.json.Decoder[Any]:
+    """Reads a publication as nearly all are, and refuses more than the strict reader does."""
+    # A text of so many characters has no more bytes than allowed.
+    name: Any = Annotated[str, msgspec.Meta(min_length=1, max_length=limits.key_bytes // 4)]
+    whole: Any = Annotated[int, msgspec.Meta(ge=INT64_MIN, le=INT64_MAX)]
+    time: Any = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
+    fields: Any = dict[name, whole | None | bool | float | str | tuple[str, ...]]
+    required = [("topic", name), ("key", name), ("fields", Annotated[fields, msgspec.Meta(max_length=limits.fields)])]
+    optional = [("source", name | None, None), ("id", name | None, None), ("published_ms", time | None, None)]
+    return msgspec.json.Decoder(msgspec.defstruct("Usual", [*required, *optional]))
+
+
+_SPACED = re.compile(rb'"\s+:')
+
+
+def _quick_json(value: bytes, limits: MessageLimits) -> Message | None:
+    """A message of the usual kind; None if the strict reader has to look."""
+    if b"\\" in value:
+        return None
+    try:
+        found = _usual_json(limits).decode(value)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    names = 3 + len(found.fields) + (found.source is not None) + (found.id is not None) + (found.published_ms is not None)
+    # A quote and a colon are the end of a name: if there are as many as these, none stands twice.
+    if value.count(b'":') != names or _SPACED.search(value):
+        return None
+    return Message(found.topic, found.key, found.fields, found.source, found.id, found.published_ms)
+
+
 def _parse_json(value: bytes) -> dict[str, Any]:
-    """Read an object strictly; the usual kind by a faster reader, where nothing strict is left to be said."""
-    if b"\\" not in value:
-        with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            datum: dict[str, Any] = _quick_json.decode(value)
-            fields = datum.get("fields")
-            # Without a backslash a quote and a colon are the end of a name: if there are as many as names, none stands twice.
-            if isinstance(fields, dict) and value.count(b'":') == len(datum) + len(fields):
-                return datum
-    return _parse_strictly(value)
-
-
-_quick_json = msgspec.json.Decoder(dict[str, Any])
-
-
-def _parse_strictly(value: bytes) -> dict[str, Any]:
     try:
         text = value.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -7,11 +7,19 @@ import json
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidings import avro
-from tidings.codec import MessageLimits, decode_message, decode_notification, encode_message, encode_notification
+from tidings.codec import (
+    MessageLimits,
+    _message,
+    _parse_json,
+    decode_message,
+    decode_notification,
+    encode_message,
+    encode_notification,
+)
 from tidings.errors import BadMessage, Unreadable
 from tidings.message import Message
 from tidings.notification import Digested, Encoding, Notification, Reason
@@ -173,3 +181,36 @@ def test_the_fingerprint_is_the_one_of_the_avro_specification():
     # The specification's table: the 64-bit fingerprint of the schema "null", little-endian on the wire.
     assert bytes.fromhex(fingerprint('"null"', "CRC-64-AVRO")) == (0x63DD24E7CC258F8A).to_bytes(8, "little")
     assert avro.schema("message").header[:2] == b"\xc3\x01"
+
+
+# ---- two readers of JSON, one answer ----------------------------------------------------------------------------------
+
+_VALUES = '1 1.0 -0.0 1e3 1e999 true null "x" "é" "a:b" ["x"] [] [1] {} 9223372036854775807 9223372036854775808 NaN'.split()
+_space = st.sampled_from(["", "", "", " ", "\n"])
+
+
+@st.composite
+def objects(draw: st.DrawFn, names: list[str], values: st.SearchStrategy[str]) -> str:
+    """JSON as somebody may write it: spaces anywhere, names twice."""
+    pairs = draw(st.lists(st.tuples(st.sampled_from(names), _space, _space, values), max_size=5))
+    return "{" + ",".join(f'{space}"{name}"{space}:{more}{value}' for name, space, more, value in pairs) + "}"
+
+
+usual = st.sampled_from(['"t"', '"k"', "7", '""', "null"])
+fields = objects(["a", "b", "é"], st.sampled_from(_VALUES))
+others = objects(["source", "id", "published_ms", "fields", "key", "new"], usual)
+
+
+@settings(max_examples=400)
+@given(fields, others, st.sampled_from(['"key":"k"', '"key" :"k"', '"key":"k","key":"l"', '"key" :"k","key":"l"']))
+def test_the_quick_reader_says_what_the_strict_one_says(fields: str, others: str, key: str):
+    text = '{"topic":"t",' + key + f',"fields":{fields}' + ("," + others[1:] if others != "{}" else "}")
+    value = text.encode()
+
+    def read(decode):
+        try:
+            return repr(decode())
+        except BadMessage as error:
+            return error.reason
+
+    assert read(lambda: decode_message(value, LIMITS)) == read(lambda: _message(_parse_json(value), LIMITS))
