@@ -26,10 +26,11 @@ def opens(desk: FastDesk, at: EventKey, message: Message, published_ms: int, app
     late = published_ms + topic.timing.window_ms <= append_ms
     if late or len(fields) > desk.rules.event_fields or not _are_first(desk, topic, fields) or desk.place(at).cut_off:
         return None
-    event = open_event(at, message.message_id, published_ms, append_ms)
+    message_id = message.message_id
+    event = open_event(at, message_id, published_ms, append_ms)
     desk.state.slots.setdefault(at, Slot([event]))
     desk.state.size += 1
-    _join(desk, event, topic, message, fields, published_ms, append_ms, source)
+    _join(desk, event, topic, message, message_id, fields, published_ms, append_ms, source)
     make_room(desk, append_ms)
     return event
 
@@ -48,7 +49,7 @@ def adds(
         or desk.place(event.at).cut_off
     ):
         return False
-    _join(desk, event, topic, message, names, published_ms, append_ms, source)
+    _join(desk, event, topic, message, message.message_id, names, published_ms, append_ms, source)
     return True
 
 
@@ -62,12 +63,13 @@ def _join(
     event: OpenEvent,
     topic: Topic,
     message: Message,
+    message_id: str,
     names: Iterable[str],
     published_ms: int,
     append_ms: int,
     source: int,
 ) -> None:
-    fields, message_id, who = message.fields, message.message_id, message.source
+    fields, who = message.fields, message.source
     stated = {name: Register(Join.FIRST, (Claim(fields[name], published_ms, message_id, who),)) for name in names}
     event.knowledge = {**event.knowledge, **stated}
     event.span.include(published_ms)
