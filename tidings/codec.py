@@ -148,7 +148,7 @@ def _usual_json(limits: MessageLimits) -> msgspec.json.Decoder[Any]:
     name: Any = Annotated[str, msgspec.Meta(min_length=1, max_length=limits.key_bytes // 4)]
     whole: Any = Annotated[int, msgspec.Meta(ge=INT64_MIN, le=INT64_MAX)]
     time: Any = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
-    fields: Any = dict[name, whole | None | bool | float | str | tuple[str, ...]]
+    fields: Any = dict[name, whole | bool | float | str | tuple[str, ...] | None]
     required = [("topic", name), ("key", name), ("fields", Annotated[fields, msgspec.Meta(max_length=limits.fields)])]
     optional = [("source", name | None, None), ("id", name | None, None), ("published_ms", time | None, None)]
     return msgspec.json.Decoder(msgspec.defstruct("Usual", [*required, *optional]))

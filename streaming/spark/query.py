@@ -65,5 +65,6 @@ def start_query(
     sink = outputs.writeStream.format("kafka").options(**kafka)
     # Dead letters are as large as what was sent, and have their reason with them.
     sink = sink.option("kafka.max.request.size", str(names.LARGEST_RECORD_BYTES + 1024 * 1024))
-    sink = sink.option("checkpointLocation", str(settings.checkpoint)).outputMode("append").queryName("tidings")
+    # Resolved, as the file system that is used has no symbolic links (decision 0016).
+    sink = sink.option("checkpointLocation", str(settings.checkpoint.resolve())).outputMode("append").queryName("tidings")
     return sink.trigger(processingTime=f"{settings.trigger_ms} milliseconds").start()
