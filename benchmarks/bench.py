@@ -58,7 +58,7 @@ class Scale:
 
 
 FULL = Scale(messages=2_000_000, batch=200_000, per_event=40_000, many_events=1_000_000, latency_s=60)
-QUICK = Scale(messages=600_000, batch=100_000, per_event=15_000, many_events=200_000, latency_s=20)
+QUICK = Scale(messages=400_000, batch=80_000, per_event=10_000, many_events=200_000, latency_s=15)
 
 
 @dataclass

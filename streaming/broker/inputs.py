@@ -18,7 +18,7 @@ from streaming.broker import crossing
 from streaming.broker.values import Arrived, Heard, Input, Marked, PassedOn, Refused, Ticked
 from streaming.gather.entry import Origin
 from tidings.codec import MessageLimits, decode_message
-from tidings.errors import BadMessage, Unreadable
+from tidings.errors import BadMessage
 from topology import names
 
 MESSAGE, MARK, TICK = "message", "mark", "tick"
@@ -73,17 +73,6 @@ def _by_offset(at: tuple[str, int], rows: list[Any]) -> Iterator[tuple[int, tupl
 
 
 _DIFFERENTLY = "topic and key were read differently when it was routed"
-
-
-def to_inputs(row: Any, limits: MessageLimits, ticker: Ticker) -> list[Input]:
-    """What a routed row says has happened; it also has the ``topic`` and ``key`` by which it was routed."""
-    happened = read(row, limits, ticker)
-    match happened:
-        case [Arrived(origin, broker, message)] if (message.topic, message.key) != (row.topic, row.key):
-            return [Refused(origin, broker, Unreadable.ROUTING_DIFFERS, _DIFFERENTLY)]
-        case [Heard(origin, broker, _, record)] if record.about != (row.topic, row.key):
-            return [Refused(origin, broker, Unreadable.ROUTING_DIFFERS, _DIFFERENTLY)]
-    return happened
 
 
 def _tick(value: bytes, append_ms: int) -> list[Input]:

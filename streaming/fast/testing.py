@@ -9,7 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from streaming.broker.inputs import MESSAGE, Ticker, kind_of
+from streaming.broker.inputs import MESSAGE, Ticker, in_log_order, kind_of, read
+from streaming.broker.state import BucketState
+from streaming.broker.step import step
 from streaming.broker.values import Arrived, Marked, Output, Refused, Ticked
 from streaming.fast.engine import Setting, process
 from streaming.fast.hashing import event_hash, fact_hashes
@@ -90,7 +92,7 @@ def columns_of(records: Sequence[LogRecord]) -> tuple[dict[str, Any], list[Any]]
         try:
             if record.about is not None and not record.value.startswith(b"{"):
                 message = decode_message(record.value, LIMITS)
-                plain, stated = True, fact_hashes(record.event, message.fields)
+                plain, stated = True, sorted(fact_hashes(record.event, message.fields))  # Java has its own order
                 source, published_ms = numbers_of(message)
         except BadMessage:
             pass
@@ -100,6 +102,16 @@ def columns_of(records: Sequence[LogRecord]) -> tuple[dict[str, Any], list[Any]]
             columns[name].append(value)
         facts.append(stated)
     return columns, facts
+
+
+def plainly(script: Script, batches: Sequence[Sequence[LogRecord]]) -> tuple[BucketState, list[Output]]:
+    """What the plain logic makes of a log."""
+    state, outputs = BucketState(), list[Output]()
+    for batch in batches:
+        happened = [each for record in in_log_order(batch) for each in read(record, LIMITS, TICKER)]
+        state, more = step(state, happened, script.plan_at, script.rules)
+        outputs += more
+    return state, outputs
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,109 +13,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from streaming.broker import inputs as logs
-from streaming.broker.inputs import Ticker, kind_of, to_inputs
 from streaming.broker.state import BucketState, Rules
-from streaming.broker.step import step
-from streaming.broker.values import Arrived, Decided, Marked, Output, PutAside, Refused, Send, Tell, Ticked
+from streaming.broker.values import Decided, Output, PutAside, Send, Tell
 from streaming.fast.desk import FastDesk
 from streaming.fast.engine import Setting, process
-from streaming.fast.hashing import event_hash, fact_hashes
 from streaming.fast.keeping import Store, read_note
-from streaming.fast.reading import COLUMNS, numbers_of, rows_of
-from streaming.fast.rows import KINDS
+from streaming.fast.reading import rows_of
 from streaming.fast.shelf import Shelf
+from streaming.fast.testing import LIMITS, SECRET, TICKER, LogRecord, columns_of, log_of, plainly
 from streaming.testing import Script, broker, link, subscription, topic
-from tidings.codec import MessageLimits, decode_message, encode_message
 from tidings.control import Snapshot
-from tidings.errors import BadMessage
 from tidings.notification import Encoding
 from tidings.registers import Bounds
-from topology import names
 from topology.plan import Plan
 
-SECRET = "a secret of the service"
-TICKER = Ticker("svc", "another")
-LIMITS = MessageLimits()
 
-
-@dataclass(frozen=True)
-class Record:
-    """A record of the log as a replay reads it."""
-
-    kafka_topic: str
-    partition: int
-    offset: int
-    append_ms: int
-    record_key: bytes | None
-    value: bytes | None
-    topic: str | None = None
-    key: str | None = None
-
-    @property
-    def kind(self) -> str:
-        return kind_of(self.kafka_topic, self.value)
-
-
-def records_of(script: Script, encodings: list[Encoding]) -> list[Record]:
-    """The script as a log: messages in either encoding, ticks and marks as the ticker writes them."""
-    log: list[Record] = []
-    offsets: dict[tuple[str, int], int] = defaultdict(int)
-
-    def write(kafka_topic: str, partition: int, append_ms: int, value: bytes, about: tuple[str, str] | None = None) -> None:
-        offset = offsets[kafka_topic, partition] = offsets[kafka_topic, partition] + 1
-        log.append(Record(kafka_topic, partition, offset, append_ms, None, value, *(about or (None, None))))
-
-    for number, happened in enumerate(script.inputs):
-        match happened:
-            case Arrived():
-                value = encode_message(happened.message, encodings[number % len(encodings)])
-                about = happened.message.topic, happened.message.key
-                write(happened.origin.kafka_topic, 0, happened.origin.append_ms, value, about)
-            case Refused():
-                write("publish.b1", 0, happened.origin.append_ms, b"rubbish")
-            case Ticked():
-                tick = {"service": "svc", "version": happened.version, "partitions": happened.partitions}
-                write(names.CLOCK, 0, happened.append_ms, json.dumps(tick).encode())
-            case Marked():
-                kafka_topic, partition = happened.partition.rsplit("-", 1)
-                write(kafka_topic, int(partition), happened.append_ms, TICKER.mark(happened.version))
-    return log
-
-
-def columns_of(records: list[Record]) -> tuple[dict[str, Any], list[Any]]:
-    """What Spark makes of them."""
-    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
-    facts: list[Any] = []
-    for record in records:
-        plain, event, source, published_ms, stated = False, 0, 0, -1, None
-        if record.topic is not None and record.key is not None:
-            event = event_hash(SECRET, (names.broker_of(record.kafka_topic), record.topic, record.key))
-        try:
-            if record.kind == logs.MESSAGE and not (record.value or b"").startswith(b"{"):
-                message = decode_message(record.value, LIMITS)
-                plain, stated = True, sorted(fact_hashes(event, message.fields))  # Java has its own order
-                source, published_ms = numbers_of(message)
-        except BadMessage:
-            pass
-        for name in COLUMNS[:7]:
-            columns[name].append(KINDS.index(record.kind) if name == "kind" else getattr(record, name))
-        for name, value in zip(COLUMNS[7:], (plain, event, source, published_ms), strict=True):
-            columns[name].append(value)
-        facts.append(stated)
-    return columns, facts
-
-
-def plainly(script: Script, batches: list[list[Record]]) -> tuple[BucketState, list[Output]]:
-    state, outputs = BucketState(), []
-    for batch in batches:
-        happened = [each for row in logs.in_log_order(batch) for each in to_inputs(row, LIMITS, TICKER)]
-        state, more = step(state, happened, script.plan_at, script.rules)
-        outputs += more
-    return state, outputs
-
-
-def fast(script: Script, batches: list[list[Record]], restarts: Restarts) -> tuple[BucketState, list[Output]]:
+def fast(script: Script, batches: list[list[LogRecord]], restarts: Restarts) -> tuple[BucketState, list[Output]]:
     """Every batch by one of two workers, which keep what they had; or by a new one."""
     with TemporaryDirectory() as folder:
         store = Store(Path(folder) / "0", SECRET, script.rules.bounds, restarts.inline, restarts.inline)
@@ -146,7 +58,7 @@ class Restarts:
     inline: int = 64 * 1024
 
 
-def cut(log: list[Record], cuts: list[int]) -> list[list[Record]]:
+def cut(log: list[LogRecord], cuts: list[int]) -> list[list[LogRecord]]:
     bounds = [0, *sorted(n % (len(log) + 1) for n in cuts), len(log)]
     return [log[a:b] for a, b in pairwise(bounds)]
 
@@ -269,10 +181,10 @@ stories = st.builds(scripted, rules, timings, st.booleans(), st.booleans(), st.l
     st.builds(Restarts, st.lists(st.sampled_from([1, 1, 2, None]), min_size=1).map(tuple), st.sampled_from([1, 2_000, 65_536])),
 )
 def test_the_fast_engine_does_what_the_plain_one_does(script, cuts, encodings, restarts):
-    check(script, cut(records_of(script, encodings), cuts), restarts)
+    check(script, cut(log_of(script, encodings), cuts), restarts)
 
 
-def check(script: Script, batches: list[list[Record]], restarts: Restarts) -> None:
+def check(script: Script, batches: list[list[LogRecord]], restarts: Restarts) -> None:
     state, outputs = plainly(script, batches)
     quick, found = fast(script, batches, restarts)
     assert by_key(found) == by_key(outputs)
@@ -295,7 +207,7 @@ def test_many_messages_about_one_event_in_a_batch(crowd, timing, cut_at):
     for stated, drift, pause in crowd:
         script.publish(stated, published_ms=script.now_ms + drift)
         script.wait(pause)
-    check(script, cut(records_of(script, [Encoding.AVRO]), [cut_at]), Restarts())
+    check(script, cut(log_of(script, [Encoding.AVRO]), [cut_at]), Restarts())
 
 
 def test_a_fact_stated_at_the_same_time_under_an_earlier_id_is_looked_at():
@@ -303,7 +215,7 @@ def test_a_fact_stated_at_the_same_time_under_an_earlier_id_is_looked_at():
     script.control(topic(), subscription("always"))
     for message_id in ("m-2", "m-1"):
         script.publish({"a": 1}, id=message_id, published_ms=script.now_ms)
-    log = records_of(script, [Encoding.AVRO])
+    log = log_of(script, [Encoding.AVRO])
     batches = [log[:-1], log[-1:]]
     quick, _ = fast(script, batches, Restarts())
     assert remembered(quick) == remembered(plainly(script, batches)[0])
@@ -320,4 +232,4 @@ def test_what_only_a_late_message_said_is_not_known():
     script.publish({"what": "fire"})
     script.publish({"tags": ("x",)}, published_ms=script.now_ms + 1)
     script.publish({"where": "bridge", "tags": ("x", "y")}, published_ms=script.now_ms + 2)
-    check(script, [records_of(script, [Encoding.AVRO])], Restarts())
+    check(script, [log_of(script, [Encoding.AVRO])], Restarts())

@@ -14,16 +14,14 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from streaming.broker.books import total
-from streaming.broker.inputs import in_log_order, read
 from streaming.broker.state import BucketState, Filter, FilterMode, Rules
-from streaming.broker.step import step
 from streaming.broker.values import Output, PutAside, Send, Tell
 from streaming.fast.desk import FastDesk
 from streaming.fast.keeping import Bucket
 from streaming.fast.resplit import resplit
 from streaming.fast.seed import Seed, read_seed, write_seed
 from streaming.fast.shelf import Shelf
-from streaming.fast.testing import LIMITS, SECRET, TICKER, Buckets, LogRecord, log_of
+from streaming.fast.testing import SECRET, Buckets, log_of, plainly
 from streaming.testing import PARTITION, Script, broker, link, subscription, topic
 from tidings.control import Snapshot
 from tidings.errors import BadState
@@ -94,15 +92,6 @@ def scripted(rules: Rules, timing: dict, overlay: bool, story: list[tuple]) -> S
                 script.refuse()
     script.tick(30_000)
     return script
-
-
-def plainly(script: Script, batches: list[list[LogRecord]]) -> tuple[BucketState, list[Output]]:
-    state, outputs = BucketState(), []
-    for batch in batches:
-        happened = [each for row in in_log_order(batch) for each in read(row, LIMITS, TICKER)]
-        state, more = step(state, happened, script.plan_at, script.rules)
-        outputs += more
-    return state, outputs
 
 
 def by_key(outputs: list[Output]) -> dict[Any, list[Any]]:
