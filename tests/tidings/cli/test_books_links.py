@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,7 @@ from producers.books import from_dict, links, to_dict
 from streaming.broker.books import Books
 from streaming.broker.values import Outcome, Unsent
 from tidings.cli.books import render
-from tidings.cli.main import run
+from tidings.cli.testing import Said, Tidings
 
 
 def of(received: int = 0, **outcomes: int) -> Books:
@@ -216,24 +214,13 @@ def test_before_anything_came_there_are_no_tables() -> None:
 # ---- the command ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Said:
-    code: int
-    out: str
-
-
 @pytest.fixture
-def books(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Said]:
+def books(tidings: Tidings, tmp_path: Path) -> Callable[..., Said]:
     """`tidings books` of a service that has stopped."""
-    for variable in [name for name in os.environ if name.startswith("TIDINGS_")]:
-        monkeypatch.delenv(variable)
 
     def command(current: Mapping[str, Books], *options: str) -> Said:
         (tmp_path / "books.json").write_text(json.dumps(to_dict(current)))
-        with pytest.raises(SystemExit) as ended:
-            run(["books", "--dir", str(tmp_path), *options])
-        assert isinstance(ended.value.code, int)
-        return Said(ended.value.code, capsys.readouterr().out)
+        return tidings("books", "--dir", str(tmp_path), *options)
 
     return command
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import json
-import os
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +15,7 @@ from hypothesis import strategies as st
 
 from producers.control import read_text
 from streaming.testing import broker, link, subscription, topic
-from tidings.cli.main import run
+from tidings.cli.testing import Said, Tidings
 from tidings.control import Snapshot
 from tidings.errors import BadControl
 from topology.checking import Checked, check_text, check_whole
@@ -45,43 +42,13 @@ EXPECTED = [
 ]
 
 
-@dataclass(frozen=True)
-class Said:
-    """What a command printed, and how it ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        [line] = self.out.splitlines()
-        return json.loads(line)
-
-
-Tidings = Callable[..., Said]
-
-
 @pytest.fixture
-def tidings(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Tidings:
-    """Runs a command in this process, in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-    for variable in ["FORCE_COLOR", "TTY_COMPATIBLE", *(name for name in os.environ if name.startswith("TIDINGS_"))]:
-        monkeypatch.delenv(variable, raising=False)
+def check(tidings: Tidings) -> Tidings:
+    """`tidings check` where the files of the example lie."""
     write("control.jsonl", CONTROL)
     write("witnesses.jsonl", WITNESSES)
     write("expected.jsonl", EXPECTED)
-
-    def command(*arguments: str, stdin: str = "") -> Said:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            run(["check", *arguments])
-        out, err = capsys.readouterr()
-        assert isinstance(ended.value.code, int)
-        return Said(ended.value.code, out, err)
-
-    return command
+    return partial(tidings, "check")
 
 
 def write(name: str, data: list[Any]) -> None:
@@ -89,11 +56,11 @@ def write(name: str, data: list[Any]) -> None:
 
 
 class TestControlRecords:
-    def test_good_ones(self, tidings: Tidings) -> None:
-        said = tidings("control.jsonl")
+    def test_good_ones(self, check: Tidings) -> None:
+        said = check("control.jsonl")
         assert (said.code, said.out) == (0, "✓ control.jsonl: 3 records, no problems\n")
 
-    def test_every_problem_is_named_with_its_line(self, tidings: Tidings) -> None:
+    def test_every_problem_is_named_with_its_line(self, check: Tidings) -> None:
         bad = [
             topic(window_ms=60, hold_ms=100, colour=3),
             subscription("ops", where="a > and b", every_ms=-1, whre="x"),
@@ -103,7 +70,7 @@ class TestControlRecords:
             {"kind": "planet", "name": "x"},
         ]
         write("bad.jsonl", bad)
-        said = tidings("bad.jsonl", "--json")
+        said = check("bad.jsonl", "--json")
         assert said.code == 2
         assert [(each["where"], each["about"]) for each in said.json["problems"]] == [
             ("bad.jsonl:1", "topic/incident"),
@@ -120,39 +87,39 @@ class TestControlRecords:
         for word in ("'colour'", "'whre'", "position 4", "'every_ms'", "hold_ms <= remember_ms", "not JSON", "'b7'"):
             assert word in details
 
-    def test_a_broken_where_is_pointed_at(self, tidings: Tidings) -> None:
+    def test_a_broken_where_is_pointed_at(self, check: Tidings) -> None:
         write("bad.jsonl", [subscription("ops", where="a > and b")])
-        lines = tidings("bad.jsonl").out.splitlines()
+        lines = check("bad.jsonl").out.splitlines()
         assert (lines[1].strip(), lines[2].index("^") - lines[1].index("a")) == ("a > and b", 4)
 
-    def test_a_required_property_that_is_wrong_hides_nothing(self, tidings: Tidings) -> None:
+    def test_a_required_property_that_is_wrong_hides_nothing(self, check: Tidings) -> None:
         write("bad.jsonl", [subscription("ops", subscriber=3, topic="", colour=1)])
-        details = [each["detail"] for each in tidings("bad.jsonl", "--json").json["problems"]]
+        details = [each["detail"] for each in check("bad.jsonl", "--json").json["problems"]]
         assert [detail.split("'")[1] for detail in details] == ["subscriber", "topic", "colour"]
 
-    def test_what_may_be_meant_otherwise_is_only_remarked(self, tidings: Tidings) -> None:
+    def test_what_may_be_meant_otherwise_is_only_remarked(self, check: Tidings) -> None:
         doubtful = [topic(), subscription("a", topic="incidnt"), subscription("b", broker="b9"), subscription("b")]
         write("doubtful.jsonl", [*doubtful, broker("b1"), broker("b2"), broker("b3"), link("b1", "b2")])
-        said = tidings("doubtful.jsonl", "--json")
+        said = check("doubtful.jsonl", "--json")
         assert (said.code, said.json["problems"]) == (0, [])
         assert [(each["where"], each["about"]) for each in said.json["remarks"]] == [
             ("doubtful.jsonl:4", "subscription/b"),
             ("", "the overlay"),
             ("doubtful.jsonl:2", "subscription/a"),
         ]
-        strict = tidings("doubtful.jsonl", "--json", "--strict")
+        strict = check("doubtful.jsonl", "--json", "--strict")
         assert (strict.code, len(strict.json["problems"]), strict.json["remarks"]) == (2, 3, [])
 
-    def test_several_files_are_taken_together(self, tidings: Tidings) -> None:
+    def test_several_files_are_taken_together(self, check: Tidings) -> None:
         write("overlay.jsonl", [broker("b1"), broker("b2")])
         write("links.jsonl", [link("b1", "b2")])
-        assert tidings("overlay.jsonl", "links.jsonl").code == 0
-        assert tidings("links.jsonl").code == 2
+        assert check("overlay.jsonl", "links.jsonl").code == 0
+        assert check("links.jsonl").code == 2
 
-    def test_an_array_and_the_pipe(self, tidings: Tidings) -> None:
-        assert tidings("-", "--json", stdin=json.dumps(CONTROL, indent=1)).json["records"] == 3
-        assert tidings("-", stdin=json.dumps(CONTROL)[:-1]).code == 2
-        assert tidings("-", stdin=json.dumps(CONTROL) + "{}").code == 2
+    def test_an_array_and_the_pipe(self, check: Tidings) -> None:
+        assert check("-", "--json", stdin=json.dumps(CONTROL, indent=1)).json["records"] == 3
+        assert check("-", stdin=json.dumps(CONTROL)[:-1]).code == 2
+        assert check("-", stdin=json.dumps(CONTROL) + "{}").code == 2
 
     RECORD = st.one_of(
         st.sampled_from(
@@ -190,8 +157,8 @@ class TestControlRecords:
 
 
 class TestDryRun:
-    def test_who_is_told_what_and_why(self, tidings: Tidings) -> None:
-        said = tidings("control.jsonl", "--messages", "witnesses.jsonl")
+    def test_who_is_told_what_and_why(self, check: Tidings) -> None:
+        said = check("control.jsonl", "--messages", "witnesses.jsonl")
         assert said.code == 0
         for words in (
             "witness-a says what=fire, where=kitchen  [b1]  adds what, where, told in #1",
@@ -201,8 +168,8 @@ class TestDryRun:
         ):
             assert words in said.out
 
-    def test_the_same_for_machines(self, tidings: Tidings) -> None:
-        said = tidings("control.jsonl", "--messages", "witnesses.jsonl", "--json").json
+    def test_the_same_for_machines(self, check: Tidings) -> None:
+        said = check("control.jsonl", "--messages", "witnesses.jsonl", "--json").json
         assert [(each["at_ms"], each["subscription"], each["reason"], each["news"]) for each in said["told"]] == [
             (0, "ops", "first", {"what": "fire", "where": "kitchen"}),
             (1000, "ops", "news", {"when": "08:14"}),
@@ -215,49 +182,49 @@ class TestDryRun:
         assert [(each["subscription"], each["why"]) for each in said["not_told"]] == [("press", "waits-for-field")]
         assert (said["books"]["received"], said["books"]["balanced"]) == (3, True)
 
-    def test_messages_from_the_pipe(self, tidings: Tidings) -> None:
-        said = tidings("control.jsonl", "--messages", "-", "--json", stdin=json.dumps(WITNESSES[0]))
+    def test_messages_from_the_pipe(self, check: Tidings) -> None:
+        said = check("control.jsonl", "--messages", "-", "--json", stdin=json.dumps(WITNESSES[0]))
         assert len(said.json["told"]) == 1
-        assert tidings("-", "--messages", "-").code == 2
+        assert check("-", "--messages", "-").code == 2
 
-    def test_settings_count(self, tidings: Tidings) -> None:
+    def test_settings_count(self, check: Tidings) -> None:
         Path("tidings.toml").write_text("[defaults]\nhold_ms = 2000\n")
-        said = tidings("control.jsonl", "--messages", "witnesses.jsonl", "--settings", "tidings.toml", "--json").json
+        said = check("control.jsonl", "--messages", "witnesses.jsonl", "--settings", "tidings.toml", "--json").json
         assert [each["at_ms"] for each in said["told"]] == [2000]
 
-    def test_wrong_messages_and_a_missing_file_exit_2(self, tidings: Tidings) -> None:
+    def test_wrong_messages_and_a_missing_file_exit_2(self, check: Tidings) -> None:
         write("bad.jsonl", [{**WITNESSES[0], "at_ms": "soon"}])
-        said = tidings("control.jsonl", "--messages", "bad.jsonl", "--json")
+        said = check("control.jsonl", "--messages", "bad.jsonl", "--json")
         assert (said.code, said.json["problems"][0]["where"], "told" in said.json) == (2, "bad.jsonl:1", False)
-        said = tidings("control.jsonl", "--messages", "nowhere.jsonl")
+        said = check("control.jsonl", "--messages", "nowhere.jsonl")
         assert (said.code, said.out) == (2, "")
         assert "nowhere.jsonl cannot be read" in said.err
 
-    def test_a_wrong_config_is_not_run(self, tidings: Tidings) -> None:
+    def test_a_wrong_config_is_not_run(self, check: Tidings) -> None:
         write("bad.jsonl", [topic(colour=1)])
-        said = tidings("bad.jsonl", "--messages", "witnesses.jsonl", "--expect", "expected.jsonl", "--json")
+        said = check("bad.jsonl", "--messages", "witnesses.jsonl", "--expect", "expected.jsonl", "--json")
         assert (said.code, "told" in said.json, "holds" in said.json) == (2, False, False)
 
-    def test_strangers_cannot_move_the_cursor(self, tidings: Tidings) -> None:
+    def test_strangers_cannot_move_the_cursor(self, check: Tidings) -> None:
         write("evil.jsonl", [{**WITNESSES[0], "key": "a\x1b[2J", "source": "\x1b[31m[bold]"}])
-        said = tidings("control.jsonl", "--messages", "evil.jsonl")
+        said = check("control.jsonl", "--messages", "evil.jsonl")
         assert "\x1b" not in said.out
         assert "[bold]" in said.out
 
 
 class TestExpectation:
-    def expect(self, tidings: Tidings, *patterns: Any) -> Said:
+    def expect(self, check: Tidings, *patterns: Any) -> Said:
         write("patterns.jsonl", list(patterns))
-        return tidings("control.jsonl", "--messages", "witnesses.jsonl", "--expect", "patterns.jsonl")
+        return check("control.jsonl", "--messages", "witnesses.jsonl", "--expect", "patterns.jsonl")
 
-    def test_it_holds(self, tidings: Tidings) -> None:
-        said = self.expect(tidings, *EXPECTED, {"subscription": "press", "count": 0})
+    def test_it_holds(self, check: Tidings) -> None:
+        said = self.expect(check, *EXPECTED, {"subscription": "press", "count": 0})
         assert said.code == 0
         assert "✓ the expectation holds: 2 notifications" in said.out
 
-    def test_it_differs(self, tidings: Tidings) -> None:
+    def test_it_differs(self, check: Tidings) -> None:
         other = {**EXPECTED[1], "news": {"when": "08:15"}}
-        said = self.expect(tidings, EXPECTED[0], other, {"subscription": "press"})
+        said = self.expect(check, EXPECTED[0], other, {"subscription": "press"})
         assert said.code == 1
         shown = said.out[said.out.index("Expectation") :].splitlines()
         assert [line.split()[0] for line in shown if line.startswith(("    -", "    +"))] == ["-", "+", "-"]
@@ -265,28 +232,28 @@ class TestExpectation:
         assert "differs in news" in said.out
         assert shown[-1] == "✗ the expectation differs: 1 missing, 1 other; 1 as expected"
 
-    def test_what_nobody_expected_differs(self, tidings: Tidings) -> None:
-        said = tidings("control.jsonl", "--messages", "witnesses.jsonl", "--expect", "expected.jsonl", "--json")
+    def test_what_nobody_expected_differs(self, check: Tidings) -> None:
+        said = check("control.jsonl", "--messages", "witnesses.jsonl", "--expect", "expected.jsonl", "--json")
         assert (said.code, said.json["holds"]) == (0, True)
         write("more.jsonl", [*CONTROL, subscription("new")])
-        said = tidings("more.jsonl", "--messages", "witnesses.jsonl", "--expect", "expected.jsonl", "--json")
+        said = check("more.jsonl", "--messages", "witnesses.jsonl", "--expect", "expected.jsonl", "--json")
         assert (said.code, said.json["holds"]) == (1, False)
         assert [(each["subscription"], each["verdict"]) for each in said.json["differences"]] == [("new", "extra")] * 2
 
-    def test_what_is_written_holds(self, tidings: Tidings) -> None:
-        assert tidings("control.jsonl", "--messages", "witnesses.jsonl", "--write-expect", "written.jsonl").code == 0
+    def test_what_is_written_holds(self, check: Tidings) -> None:
+        assert check("control.jsonl", "--messages", "witnesses.jsonl", "--write-expect", "written.jsonl").code == 0
         written = [json.loads(line) for line in Path("written.jsonl").read_text().splitlines()]
         assert written[0] == {"at_ms": 0, "topic": "incident", "key": "5th and Main", **EXPECTED[0]}
         assert written[-1] == {"subscription": "press", "count": 0}
-        assert tidings("control.jsonl", "--messages", "witnesses.jsonl", "--expect", "written.jsonl").code == 0
+        assert check("control.jsonl", "--messages", "witnesses.jsonl", "--expect", "written.jsonl").code == 0
 
-    def test_a_wrong_pattern_exits_2(self, tidings: Tidings) -> None:
-        said = self.expect(tidings, {"subscription": "ops", "raeson": "first"})
+    def test_a_wrong_pattern_exits_2(self, check: Tidings) -> None:
+        said = self.expect(check, {"subscription": "ops", "raeson": "first"})
         assert said.code == 2
         assert "patterns.jsonl:1  unknown property 'raeson'" in said.out
 
-    def test_it_needs_messages(self, tidings: Tidings) -> None:
-        said = tidings("control.jsonl", "--expect", "expected.jsonl")
+    def test_it_needs_messages(self, check: Tidings) -> None:
+        said = check("control.jsonl", "--expect", "expected.jsonl")
         assert said.code == 2
         assert "--messages" in said.err
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import json
-import os
 import re
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -27,7 +24,7 @@ from service.java import Java
 from service.kafka import EmbeddedKafka
 from streaming.broker.books import Books
 from streaming.broker.values import Outcome
-from tidings.cli.main import run
+from tidings.cli.testing import Tidings
 from tidings.codec import MessageLimits, decode_message, encode_notification
 from tidings.notification import Encoding, Notification, Reason
 from topology import names
@@ -37,48 +34,6 @@ COMMANDS = ["publish", "subscribe", "watch", "books", "explain", "check", "repla
 PROGRAM = [sys.executable, "-c", "from tidings.cli.main import run; run()"]
 
 
-@dataclass(frozen=True)
-class Said:
-    """What a command printed, and how it ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        [line] = self.out.splitlines()
-        return json.loads(line)
-
-    @property
-    def complaint(self) -> str:
-        """The one line of a command that failed."""
-        [line] = self.err.splitlines()
-        assert line.startswith("tidings: ")
-        assert self.out == ""
-        return line
-
-
-@pytest.fixture
-def tidings(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Said]:
-    """Runs a command in this process, in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-    for variable in [name for name in os.environ if name.startswith("TIDINGS_")]:
-        monkeypatch.delenv(variable)
-
-    def command(*arguments: str, stdin: str = "") -> Said:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            run(arguments)
-        out, err = capsys.readouterr()
-        assert isinstance(ended.value.code, int)
-        return Said(ended.value.code, out, err)
-
-    return command
-
-
-Tidings = Callable[..., Said]
 
 
 class TestWithoutAService:
@@ -111,12 +66,12 @@ class TestWithoutAService:
     def test_no_service_is_one_line(self, tidings: Tidings, arguments: list[str]) -> None:
         said = tidings(*arguments, "--dir", "nowhere")
         assert said.code == 1
-        assert said.complaint.startswith("tidings: no service is ready in nowhere; start one with `tidings up`")
+        assert said.complaint.startswith("no service is ready in nowhere; start one with `tidings up`")
 
     def test_an_unreachable_kafka_is_one_line(self, tidings: Tidings) -> None:
         said = tidings("books", "--bootstrap-servers", "127.0.0.1:1")
         assert said.code == 1
-        assert said.complaint.startswith("tidings: no Kafka broker answers at 127.0.0.1:1; ")
+        assert said.complaint.startswith("no Kafka broker answers at 127.0.0.1:1; ")
 
     def test_the_environment_names_the_kafka(self, tidings: Tidings, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("TIDINGS_KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:2")
@@ -165,7 +120,7 @@ class TestWithoutAService:
         (tmp_path / "m.jsonl").write_text(f'{{"topic": "t", "key": "k", "fields": {{}}}}\n\n{line}\n')
         said = tidings("publish", "m.jsonl")
         assert said.code == 2
-        assert said.complaint.startswith(f"tidings: {reason}")
+        assert said.complaint.startswith(reason)
         assert said.complaint.endswith("(m.jsonl:3)")
 
     def test_a_wrong_control_record_names_file_and_line(self, tidings: Tidings, tmp_path: Path) -> None:
@@ -307,7 +262,7 @@ class TestPublish:
     def test_a_broker_that_is_not_there(self, here: Tidings, connection: Connection) -> None:
         said = here("publish", "--broker", "b9", stdin=self.MESSAGES)
         assert said.code == 1
-        assert said.complaint == "tidings: nobody listens at broker 'b9'; there are b1"
+        assert said.complaint == "nobody listens at broker 'b9'; there are b1"
         assert "publish.b9" not in connection.topics()
 
 
@@ -422,12 +377,12 @@ class TestSubscribeAndWatch:
         deliver(connection, name)
         said = here("watch", "--kafka-topic", name, "--count", "3", "--timeout", "0.3")
         assert said.code == 1
-        assert said.complaint == "tidings: only 0 of 3 notifications came within 0.3 s"
+        assert said.complaint == "only 0 of 3 notifications came within 0.3 s"
 
     def test_nobody_of_that_name(self, here: Tidings) -> None:
         said = here("watch", "nobody")
         assert said.code == 1
-        assert said.complaint.startswith("tidings: nobody called 'nobody' subscribes; ")
+        assert said.complaint.startswith("nobody called 'nobody' subscribes; ")
 
     def test_not_both(self, here: Tidings) -> None:
         assert here("watch", "ops", "--kafka-topic", "x").code == 2
@@ -529,4 +484,4 @@ class TestExplain:
     def test_nothing_is_known_about_it(self, here: Tidings) -> None:
         said = here("explain", "incident", "nowhere")
         assert said.code == 1
-        assert said.complaint == "tidings: nothing is known about incident 'nowhere': no message in the log is about it"
+        assert said.complaint == "nothing is known about incident 'nowhere': no message in the log is about it"

@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,19 +18,7 @@ from rich.console import Console
 from experiments import catalogue
 from experiments.harness import DEFAULT_SEED, Claim, Experiment, Plot, Result, Series, Settings, Table, spread
 from tidings.cli import experiment as command
-from tidings.cli.main import run
-
-
-@dataclass(frozen=True)
-class Said:
-    """What a command printed, and how it ended."""
-
-    code: int
-    out: str
-    err: str
-
-
-Tidings = Callable[..., Said]
+from tidings.cli.testing import Tidings
 
 
 def tiny(holds: bool) -> Callable[[Settings], Result]:
@@ -50,26 +38,14 @@ def tiny(holds: bool) -> Callable[[Settings], Result]:
 
 
 @pytest.fixture
-def tidings(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Tidings:
-    """Runs a command in this process, in a folder of its own, where two experiments exist: one holds, one does not."""
-    monkeypatch.chdir(tmp_path)
-    for variable in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
-        monkeypatch.delenv(variable, raising=False)
+def experiment(tidings: Tidings, monkeypatch: pytest.MonkeyPatch) -> Tidings:
+    """`tidings experiment` where two exist: one holds, one does not."""
     for name, holds in (("tiny_good", True), ("tiny_bad", False)):
         module = ModuleType(name)
         module.EXPERIMENT = Experiment(name.replace("_", "-"), f"About {name[5:]}", "Tiny, figure 1", tiny(holds))  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, f"experiments.{name}", module)
     monkeypatch.setattr(catalogue, "MODULES", ("tiny_good", "tiny_bad"))
-
-    def tidings(*arguments: str) -> Said:
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            run(["experiment", *arguments])
-        out, err = capsys.readouterr()
-        assert isinstance(ended.value.code, int)
-        return Said(ended.value.code, out, err)
-
-    return tidings
+    return partial(tidings, "experiment")
 
 
 def written(folder: Path) -> set[str]:
@@ -79,8 +55,8 @@ def written(folder: Path) -> set[str]:
 # ---- list -------------------------------------------------------------------------------------------------------------
 
 
-def test_the_list_has_name_figure_and_a_line(tidings: Tidings) -> None:
-    said = tidings("list")
+def test_the_list_has_name_figure_and_a_line(experiment: Tidings) -> None:
+    said = experiment("list")
     assert said.code == 0
     [_, good, bad] = said.out.splitlines()
     assert good.split(maxsplit=1) == ["tiny-good", good.split(maxsplit=1)[1]]
@@ -89,19 +65,19 @@ def test_the_list_has_name_figure_and_a_line(tidings: Tidings) -> None:
     assert bad.startswith("tiny-bad")
 
 
-def test_the_list_for_machines(tidings: Tidings, tmp_path: Path) -> None:
-    assert json.loads(tidings("list", "--json").out) == [
+def test_the_list_for_machines(experiment: Tidings, tmp_path: Path) -> None:
+    assert json.loads(experiment("list", "--json").out) == [
         {"name": "tiny-good", "paper": "Tiny, figure 1", "title": "About good"},
         {"name": "tiny-bad", "paper": "Tiny, figure 1", "title": "About bad"},
     ]
     assert written(tmp_path) == set()
 
 
-def test_an_empty_catalogue(tidings: Tidings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_empty_catalogue(experiment: Tidings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(catalogue, "MODULES", ())
-    assert tidings("list").out == "There are no experiments yet.\n"
-    assert json.loads(tidings("list", "--json").out) == []
-    said = tidings("all")
+    assert experiment("list").out == "There are no experiments yet.\n"
+    assert json.loads(experiment("list", "--json").out) == []
+    said = experiment("all")
     assert (said.code, said.err) == (1, "tidings: there are no experiments yet\n")
     assert written(tmp_path) == set()
 
@@ -109,9 +85,9 @@ def test_an_empty_catalogue(tidings: Tidings, monkeypatch: pytest.MonkeyPatch, t
 # ---- one --------------------------------------------------------------------------------------------------------------
 
 
-def test_figures_side_by_side_then_the_claims_with_a_mark(tidings: Tidings) -> None:
+def test_figures_side_by_side_then_the_claims_with_a_mark(experiment: Tidings) -> None:
     pytest.importorskip("matplotlib")
-    said = tidings("tiny-bad")
+    said = experiment("tiny-bad")
     assert said.code == 0, "the result is the result"
     lines = [" ".join(line.split()) for line in said.out.splitlines()]
     for line in (
@@ -127,16 +103,16 @@ def test_figures_side_by_side_then_the_claims_with_a_mark(tidings: Tidings) -> N
     assert lines.index("5 seeds; median (interquartile range)") < lines.index("✗ it ends yes who knows")
 
 
-def test_the_files(tidings: Tidings, tmp_path: Path) -> None:
+def test_the_files(experiment: Tidings, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    said = tidings("tiny-good")
+    said = experiment("tiny-good")
     assert written(tmp_path) == {f"results/tiny-good.{ending}" for ending in ("csv", "json", "svg", "png")}
     assert "results/tiny-good.svg" in said.err
     assert (tmp_path / "results/tiny-good.csv").read_text().splitlines()[:2] == ["seed,value", "10000,0"]
 
 
-def test_for_machines_one_object_and_nothing_else(tidings: Tidings, tmp_path: Path) -> None:
-    said = tidings("tiny-good", "--json", "--no-plot", "--quick", "--seed", "3", "--out", "elsewhere/deep")
+def test_for_machines_one_object_and_nothing_else(experiment: Tidings, tmp_path: Path) -> None:
+    said = experiment("tiny-good", "--json", "--no-plot", "--quick", "--seed", "3", "--out", "elsewhere/deep")
     [line] = said.out.splitlines()
     found = json.loads(line)
     assert found["command"] == "tidings experiment tiny-good --quick --seed 3"
@@ -146,16 +122,16 @@ def test_for_machines_one_object_and_nothing_else(tidings: Tidings, tmp_path: Pa
     assert json.loads((tmp_path / "elsewhere/deep/tiny-good.json").read_text()) == found
 
 
-def test_strict_asks_for_every_claim(tidings: Tidings) -> None:
-    assert tidings("tiny-good", "--no-plot", "--strict").code == 0
-    said = tidings("tiny-bad", "--no-plot", "--strict")
+def test_strict_asks_for_every_claim(experiment: Tidings) -> None:
+    assert experiment("tiny-good", "--no-plot", "--strict").code == 0
+    said = experiment("tiny-bad", "--no-plot", "--strict")
     assert said.code == 1
     assert "✗" in said.out
     assert "tidings:" not in said.err
 
 
-def test_an_unknown_name_is_one_line_with_the_close_ones(tidings: Tidings, tmp_path: Path) -> None:
-    said = tidings("tiny-god")
+def test_an_unknown_name_is_one_line_with_the_close_ones(experiment: Tidings, tmp_path: Path) -> None:
+    said = experiment("tiny-god")
     assert (said.code, said.out) == (2, "")
     [line] = said.err.splitlines()
     assert line.startswith("tidings: there is no experiment 'tiny-god'; did you mean tiny-good")
@@ -170,12 +146,12 @@ def never(_: Any) -> Result:
 
 
 @pytest.fixture
-def costly(tidings: Tidings) -> Tidings:
-    """As ``tidings``, but no experiment may be run."""
+def costly(experiment: Tidings) -> Tidings:
+    """As ``experiment``, but no experiment may be run."""
     for name in ("tiny_good", "tiny_bad"):
         module: Any = sys.modules[f"experiments.{name}"]
         module.EXPERIMENT = Experiment(name.replace("_", "-"), "", "", never)
-    return tidings
+    return experiment
 
 
 @pytest.mark.parametrize("name", ["tiny-good", "all"])
@@ -187,9 +163,9 @@ def test_no_matplotlib(costly: Tidings, monkeypatch: pytest.MonkeyPatch, name: s
     assert "pip install 'tidings[experiments]'" in line
 
 
-def test_no_matplotlib_is_no_matter_without_plots(tidings: Tidings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_matplotlib_is_no_matter_without_plots(experiment: Tidings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert tidings("tiny-good", "--no-plot").code == 0
+    assert experiment("tiny-good", "--no-plot").code == 0
 
 
 @pytest.mark.parametrize("options", [["tiny-good", "--out", "taken"], ["all", "--page", "taken/results.md"]])
@@ -199,9 +175,9 @@ def test_a_folder_that_cannot_be_made(costly: Tidings, tmp_path: Path, options: 
     assert (said.code, said.err) == (1, "tidings: taken cannot be written: File exists\n")
 
 
-def test_a_file_that_cannot_be_written(tidings: Tidings, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_written(experiment: Tidings, tmp_path: Path) -> None:
     (tmp_path / "results/tiny-good.csv").mkdir(parents=True)
-    said = tidings("tiny-good", "--no-plot")
+    said = experiment("tiny-good", "--no-plot")
     assert (said.code, said.err) == (1, "tidings: results/tiny-good.csv cannot be written: Is a directory\n")
 
 
@@ -214,9 +190,9 @@ def test_only_all_has_a_page(costly: Tidings) -> None:
 # ---- all --------------------------------------------------------------------------------------------------------------
 
 
-def test_all_runs_in_order_and_writes_the_page(tidings: Tidings, tmp_path: Path) -> None:
+def test_all_runs_in_order_and_writes_the_page(experiment: Tidings, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    said = tidings("all", "--quick", "--json")
+    said = experiment("all", "--quick", "--json")
     assert said.code == 0
     assert [json.loads(line)["name"] for line in said.out.splitlines()] == ["tiny-good", "tiny-bad"]
     page = (tmp_path / "docs/results.md").read_text()
@@ -226,30 +202,30 @@ def test_all_runs_in_order_and_writes_the_page(tidings: Tidings, tmp_path: Path)
     assert "tiny-bad, 2 of 2" in said.err
 
 
-def test_all_is_strict_after_the_page_is_written(tidings: Tidings, tmp_path: Path) -> None:
-    assert tidings("all", "--no-plot", "--strict", "--page", "elsewhere.md").code == 1
+def test_all_is_strict_after_the_page_is_written(experiment: Tidings, tmp_path: Path) -> None:
+    assert experiment("all", "--no-plot", "--strict", "--page", "elsewhere.md").code == 1
     assert "| [tiny-bad](#tiny-bad) | Tiny, figure 1 | 1 of 2 |" in (tmp_path / "elsewhere.md").read_text()
 
 
-def test_a_plot_of_an_earlier_run_is_not_on_the_page(tidings: Tidings, tmp_path: Path) -> None:
+def test_a_plot_of_an_earlier_run_is_not_on_the_page(experiment: Tidings, tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
     (tmp_path / "results/tiny-good.svg").write_text("<svg/>")
-    assert tidings("all", "--no-plot").code == 0
+    assert experiment("all", "--no-plot").code == 0
     assert "![" not in (tmp_path / "docs/results.md").read_text()
 
 
 # ---- the person who waits ---------------------------------------------------------------------------------------------
 
 
-def test_a_bar_only_on_a_terminal(tidings: Tidings, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "5/5" not in tidings("tiny-good", "--no-plot").err
+def test_a_bar_only_on_a_terminal(experiment: Tidings, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "5/5" not in experiment("tiny-good", "--no-plot").err
     terminal = io.StringIO()
 
     def console(*, stderr: bool = False) -> Console:
         return Console(file=terminal, force_terminal=True, width=100) if stderr else Console(width=100)
 
     monkeypatch.setattr("tidings.cli.show.console", console)
-    said = tidings("tiny-good", "--no-plot", "--json")
+    said = experiment("tiny-good", "--no-plot", "--json")
     assert json.loads(said.out)["seeds"] == 5
     assert "5/5" in terminal.getvalue()
 
@@ -257,20 +233,20 @@ def test_a_bar_only_on_a_terminal(tidings: Tidings, monkeypatch: pytest.MonkeyPa
 # ---- help -------------------------------------------------------------------------------------------------------------
 
 
-def test_help_has_an_example(tidings: Tidings) -> None:
+def test_help_has_an_example(experiment: Tidings) -> None:
     for arguments in (["--help"], []):
-        said = tidings(*arguments)
+        said = experiment(*arguments)
         assert "Example: tidings experiment agele-fig3 --quick" in said.out + said.err
 
 
-@pytest.mark.usefixtures("tidings")
+@pytest.mark.usefixtures("experiment")
 def test_names_are_completed() -> None:
     assert command._complete("") == ["list", "all", "tiny-good", "tiny-bad"]
     assert command._complete("tiny-b") == ["tiny-bad"]
 
 
-def test_the_seed_of_the_command_is_the_usual_one(tidings: Tidings) -> None:
-    assert json.loads(tidings("tiny-good", "--json", "--no-plot").out)["rows"][0]["seed"] == DEFAULT_SEED * 10_000
+def test_the_seed_of_the_command_is_the_usual_one(experiment: Tidings) -> None:
+    assert json.loads(experiment("tiny-good", "--json", "--no-plot").out)["rows"][0]["seed"] == DEFAULT_SEED * 10_000
 
 
 def test_the_command_line_loads_no_experiment_before_it_must() -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,63 +18,45 @@ from service.testing import RunningService, wait_for
 from streaming.testing import subscription, topic
 from tidings.cli import reach
 from tidings.cli.main import run
+from tidings.cli.testing import Said, Tidings
 from tidings.message import Message
 
 SAME = Proof(Scope(), Reach(None), 1200, Tally(expected=3, same=3, repeated=1), Tally(), Tally(expected=1, same=1), "same", ())
 CUT = Reach(1_731_722_400_000, ("publish.b1-0 has lost its beginning",))
 
 
-@dataclass(frozen=True)
-class Said:
-    """What a command printed, and how it ended."""
-
-    code: int
-    out: str
-
-    @property
-    def json(self) -> Any:
-        [line] = self.out.splitlines()
-        return json.loads(line)
-
-
 @pytest.fixture
-def tidings(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Said]:
+def replayed(tidings: Tidings, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Said]:
     """Runs `tidings replay`; what the log proves is given."""
-    monkeypatch.chdir(tmp_path)
-    asked: list[Scope] = []
 
     def command(proof: Proof, *arguments: str) -> Said:
         monkeypatch.setattr(reach, "connect", lambda *_: None)
-        monkeypatch.setattr(proofs, "prove", lambda _, *, scope, **__: asked.append(scope) or replace(proof, scope=scope))
-        with pytest.raises(SystemExit) as ended:
-            run(["replay", *arguments])
-        out, _ = capsys.readouterr()
-        assert isinstance(ended.value.code, int)
-        return Said(ended.value.code, out)
+        monkeypatch.setattr(proofs, "prove", lambda _, *, scope, **__: replace(proof, scope=scope))
+        return tidings("replay", *arguments)
 
     return command
 
 
-def test_the_same(tidings):
-    said = tidings(SAME)
+def test_the_same(replayed):
+    said = replayed(SAME)
     assert said.code == 0
     for words in ("1,200 messages decided again", "books: same", "goes back to its beginning", "✓ the service did what follows"):
         assert words in said.out
-    said = tidings(SAME, "--json").json
+    said = replayed(SAME, "--json").json
     assert (said["same"], said["notifications"]["repeated"], said["messages"], said["differences"]) == (True, 1, 1200, [])
 
 
-def test_a_difference_is_said_in_words(tidings):
+def test_a_difference_is_said_in_words(replayed):
     evil = Difference("notification", Finding.MISSING, "ops, incident · \x1b[2J, first")
-    said = tidings(replace(SAME, differences=(evil,) * 12))
+    said = replayed(replace(SAME, differences=(evil,) * 12))
     assert said.code == 1
     assert said.out.count("✗ notification, missing: ops, incident · \\x1b[2J, first") == 10
     assert "and 2 differences more" in said.out
-    assert len(tidings(replace(SAME, differences=(evil,) * 12), "--json").json["differences"]) == 12
+    assert len(replayed(replace(SAME, differences=(evil,) * 12), "--json").json["differences"]) == 12
 
 
-def test_a_log_that_forgot_something_says_so(tidings):
-    said = tidings(replace(SAME, reach=CUT, notifications=Tally(expected=2, same=2, undecided=5)))
+def test_a_log_that_forgot_something_says_so(replayed):
+    said = replayed(replace(SAME, reach=CUT, notifications=Tally(expected=2, same=2, undecided=5)))
     assert said.code == 0
     for words in (
         "the log is whole only from",
@@ -86,25 +67,25 @@ def test_a_log_that_forgot_something_says_so(tidings):
         assert words in said.out
 
 
-def test_a_log_that_forgot_all_of_it_decides_nothing(tidings):
+def test_a_log_that_forgot_all_of_it_decides_nothing(replayed):
     nothing = replace(SAME, reach=CUT, notifications=Tally(undecided=5), dead_letters=Tally())
-    said = tidings(nothing)
+    said = replayed(nothing)
     assert said.code == 3
     assert "? the log does not say enough to decide anything" in said.out
 
 
-def test_from_a_time(tidings):
-    said = tidings(SAME, "--from", "2024-11-16T02:00:00+00:00", "--topic", "t", "--json").json
+def test_from_a_time(replayed):
+    said = replayed(SAME, "--from", "2024-11-16T02:00:00+00:00", "--topic", "t", "--json").json
     assert said["from_ms"] == 1_731_722_400_000
     assert "was rebuilt from the beginning" in said["notes"][1]
 
 
-def test_a_place_that_nobody_understands_exits_2(tidings):
-    assert tidings(SAME, "--from", "soon").code == 2
+def test_a_place_that_nobody_understands_exits_2(replayed):
+    assert replayed(SAME, "--from", "soon").code == 2
 
 
-def test_help_has_an_example(tidings):
-    assert "Example: tidings replay" in tidings(SAME, "--help").out
+def test_help_has_an_example(replayed):
+    assert "Example: tidings replay" in replayed(SAME, "--help").out
 
 
 @pytest.mark.timeout(200)

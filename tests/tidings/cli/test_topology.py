@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
-import os
 import re
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -19,7 +16,7 @@ import pytest
 
 from producers.control import read_text
 from streaming.testing import advertisement, broker, link, snapshot, subscription, topic
-from tidings.cli.main import run
+from tidings.cli.testing import Said, Tidings
 from topology.generators import KINDS, generate
 from topology.overlay import check, from_records, to_records
 
@@ -27,55 +24,6 @@ Record = dict[str, Any]
 CHAIN = [broker(f"b{n}") for n in range(1, 6)] + [link(f"b{n}", f"b{n + 1}") for n in range(1, 5)]
 RING = [*CHAIN, link("b1", "b5", cost=9)]
 LONG_WHERE = " or ".join(f"place = 'a street with a rather long name, number {n}' and floor > {n}" for n in range(9))
-
-
-@dataclass(frozen=True)
-class Said:
-    """What a command printed, and how it ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        [line] = self.out.splitlines()
-        return json.loads(line)
-
-    @property
-    def lines(self) -> list[str]:
-        assert (self.code, self.err) == (0, "")
-        return [line.rstrip() for line in self.out.splitlines()]
-
-    @property
-    def complaint(self) -> str:
-        """The one line of a command that failed."""
-        [line] = self.err.splitlines()
-        assert line.startswith("tidings: ")
-        assert self.out == ""
-        return line.removeprefix("tidings: ")
-
-
-Tidings = Callable[..., Said]
-
-
-@pytest.fixture
-def tidings(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Tidings:
-    """Runs a command in this process, in a folder of its own."""
-    monkeypatch.chdir(tmp_path)
-    for variable in ["FORCE_COLOR", "TTY_COMPATIBLE", *(name for name in os.environ if name.startswith("TIDINGS_"))]:
-        monkeypatch.delenv(variable, raising=False)
-
-    def command(*arguments: str, stdin: str = "") -> Said:
-        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            run(arguments)
-        out, err = capsys.readouterr()
-        assert isinstance(ended.value.code, int)
-        return Said(ended.value.code, out, err)
-
-    return command
 
 
 @pytest.fixture
