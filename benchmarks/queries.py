@@ -25,7 +25,7 @@ from tidings.codec import MessageLimits
 from tidings.topic import Timing
 from topology import names
 
-BUCKETS = 16
+BUCKETS = 8
 LIMITS = MessageLimits()
 
 Query = Callable[["Bench", Stream, Path], StreamingQuery]
