@@ -76,16 +76,16 @@ def bucket_function(settings: BucketSettings) -> Callable[[Any, Iterable[pd.Data
         # What a seed says of the books, nobody has been told.
         before = {} if seed else {broker: books.to_dict() for broker, books in state.books.items()}
         state.changed = False
-        rows = _rows(list(frames), settings)
         with _no_collection():
+            rows = _rows(list(frames), settings)
             outputs = process(state, bucket.shelf, rows, _setting(settings, number))
             bucket.shelf.pack()
-        if state.changed or not group_state.exists:
-            group_state.update((store.save(bucket),))
-        _at_hand[settings.state_dir, number] = bucket
-        service = str(settings.ticker.service)
-        records = [*to_records(outputs, rows), *books_records(service, number, before, state.books)]
-        records += [record for gone in (seed.gone if seed else ()) for record in _empty_books(service, *gone)]
+            if state.changed or not group_state.exists:
+                group_state.update((store.save(bucket),))
+            _at_hand[settings.state_dir, number] = bucket
+            service = str(settings.ticker.service)
+            records = [*to_records(outputs, rows), *books_records(service, number, before, state.books)]
+            records += [record for gone in (seed.gone if seed else ()) for record in _empty_books(service, *gone)]
         if records:
             yield pd.DataFrame(records, columns=OUTPUT_COLUMNS)
 
