@@ -38,7 +38,7 @@ def _session(pid: int) -> Iterator[psutil.Process]:
 
 def java_machine(pid: int) -> psutil.Process | None:
     """The Java process that a service runs Spark in."""
-    return next((member for member in family(pid) if _runs(member, "SparkSubmit")), None)
+    return next((member for member in family(pid) if _runs(member, "org.apache.spark.deploy.SparkSubmit")), None)
 
 
 def python_workers(pid: int) -> list[psutil.Process]:
@@ -92,8 +92,9 @@ def is_alive(process: psutil.Process) -> bool:
         return False
 
 
-def _runs(process: psutil.Process, word: str) -> bool:
+def _runs(process: psutil.Process, module: str) -> bool:
+    """Whether its command line has this word; a setting that only names it does not count."""
     try:
-        return any(word in part for part in process.cmdline())
+        return module in process.cmdline()
     except (psutil.NoSuchProcess, psutil.ZombieProcess):
         return False
