@@ -51,8 +51,14 @@ class BooksFollower(threading.Thread):
                 if not message.error():
                     self._newest.take(message.value())
             if messages:
-                replace_text(self._path, json.dumps(to_dict(self.by_broker()), indent=2) + "\n")
+                self._keep_copy()
         self._consumer.close()
+
+    def _keep_copy(self) -> None:
+        try:
+            replace_text(self._path, json.dumps(to_dict(self.by_broker()), indent=2) + "\n")
+        except OSError as error:  # the books are in Kafka all the same, and the next record tries again
+            _log.warning("the copy of the books could not be written: %s", error)
 
     def by_broker(self) -> dict[str, Books]:
         return self._newest.by_broker()
