@@ -57,7 +57,7 @@ class Scale:
         return 10_000
 
 
-FULL = Scale(messages=2_000_000, batch=200_000, per_event=40_000, many_events=1_000_000, latency_s=60)
+FULL = Scale(messages=1_200_000, batch=150_000, per_event=40_000, many_events=1_000_000, latency_s=40)
 QUICK = Scale(messages=400_000, batch=80_000, per_event=10_000, many_events=200_000, latency_s=15)
 
 
