@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 CONTROL: Final = "control"
@@ -36,6 +37,7 @@ def link_topic(sender: str, to: str) -> str:
     return f"{_LINK}{sender}.{to}"
 
 
+@lru_cache(maxsize=4096)
 def broker_of(kafka_topic: str) -> str:
     """The broker that reads a Kafka topic: its own publishers' or a link to it.
 
@@ -47,6 +49,7 @@ def broker_of(kafka_topic: str) -> str:
     return kafka_topic.rpartition(".")[2]
 
 
+@lru_cache(maxsize=4096)
 def sender_of(kafka_topic: str) -> str | None:
     """The neighbour that writes to a Kafka topic; None for one that publishers write to.
 
