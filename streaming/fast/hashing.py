@@ -18,7 +18,7 @@ _SEED = 42
 _text = msgspec.json.Encoder().encode
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=8192)
 def event_hash(secret: str, at: EventKey) -> int:
     """Which event a message is about: Spark's `xxhash64(secret, broker, topic, key)`."""
     bits = xxhash.xxh64_intdigest(secret.encode(), _SEED)
@@ -41,6 +41,6 @@ def salt_of(event: OpenEvent) -> int:
     return _salt(event.opening)
 
 
-@lru_cache(maxsize=65536)
+@lru_cache(maxsize=8192)
 def _salt(opening: str) -> int:
     return signed(xxhash.xxh64_intdigest(opening.encode(), _SEED) | 1)

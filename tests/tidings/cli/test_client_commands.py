@@ -34,8 +34,6 @@ COMMANDS = ["publish", "subscribe", "watch", "books", "explain", "check", "repla
 PROGRAM = [sys.executable, "-c", "from tidings.cli.main import run; run()"]
 
 
-
-
 class TestWithoutAService:
     @pytest.mark.parametrize("command", [*COMMANDS, "control", ""])
     def test_help_has_an_example(self, tidings: Tidings, command: str) -> None:
