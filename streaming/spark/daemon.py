@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import gc
 import sys
+import time
 
 ARCHIVES = (".zip", ".jar", ".egg")
+PAUSE_S = 10.0
 
 
 def without_archives(path: list[str]) -> list[str]:
@@ -37,11 +39,17 @@ def prepare() -> None:
 
 
 class Leisurely:
-    """Stands in for `gc` in the daemon, which has a whole search made after each task. Python's own, now and then, is enough."""
+    """Stands in for `gc` in the daemon, which has a whole search made after each task: now and then is enough."""
 
-    @staticmethod
-    def collect() -> None:
-        """Do nothing."""
+    _last_s = 0.0
+
+    @classmethod
+    def collect(cls) -> None:
+        """Search, unless that was done a moment ago. Python's own searches would wait for far more than a batch leaves behind."""
+        now_s = time.monotonic()
+        if now_s - cls._last_s >= PAUSE_S:
+            cls._last_s = now_s
+            gc.collect()
 
 
 if __name__ == "__main__":

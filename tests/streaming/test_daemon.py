@@ -9,6 +9,9 @@ import sys
 from pathlib import Path
 
 import pyspark
+import pytest
+
+from streaming.spark import daemon
 
 _PROGRAM = """
 import gc, importlib, json, sys
@@ -38,3 +41,15 @@ def test_no_archive_is_looked_at_and_all_is_imported_before_a_worker_is_forked()
     assert Path(said["pyspark"]) == home / "__init__.py"
     assert all(said["ready"])
     assert said["frozen"] > 100_000
+
+
+def test_garbage_is_searched_for_now_and_then(monkeypatch: pytest.MonkeyPatch):
+    searches = []
+    now_s = [100.0]
+    monkeypatch.setattr(daemon.gc, "collect", lambda: searches.append(now_s[0]))
+    monkeypatch.setattr(daemon.time, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr(daemon.Leisurely, "_last_s", 0.0)
+    for _ in range(25):
+        daemon.Leisurely.collect()
+        now_s[0] += 1
+    assert searches == [100.0, 110.0, 120.0]
