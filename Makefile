@@ -1,7 +1,7 @@
 # Everything a contributor or a first-time user runs. `make` alone lists the targets.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test test-slow test-pure lint format docs bench bench-quick peers chaos soak results clean java
+.PHONY: help venv demo test test-slow test-pure laws lint format docs bench bench-quick peers chaos soak results clean java
 
 PYTHON ?= python3
 # More for pytest or the demo: make test ARGS="-k books -x"
@@ -49,6 +49,9 @@ test-slow: java venv ## Run the tests that are too long for every change: a Spar
 
 test-pure: venv ## Run the tests that need no Java: under a minute
 	$(BIN)/pytest -m "not live" -n 2 $(ARGS)
+
+laws: venv ## Look for a stream on which the fast engine differs from the plain one: some minutes
+	LAW_EXAMPLES=8000 $(BIN)/pytest -n 2 tests/streaming/test_fast_laws.py $(ARGS)
 
 lint: venv ## Check style, types and which room imports which
 	$(BIN)/ruff check .

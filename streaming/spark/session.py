@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from py4j.protocol import Py4JError
@@ -97,15 +98,39 @@ def start_session(
     builder = SparkSession.builder.master(master).appName("tidings")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    interrupt = signal.getsignal(signal.SIGINT)
-    session = builder.getOrCreate()
-    if threading.current_thread() is threading.main_thread():
-        # PySpark takes Ctrl-C for itself; who started the session decides what it means.
-        signal.signal(signal.SIGINT, interrupt)
+    with interruptible():
+        session = builder.getOrCreate()
     if redact:
         # Not with the other settings: those stand on the command line of the Java process, for all on the machine to read.
         session.conf.set("spark.sql.redaction.string.regex", redaction_pattern(redact))
     return session
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Ctrl-C means what it meant before, and is never lost.
+
+    PySpark takes it for itself. And an error that is raised while Python tidies up, as it does for each object of the Java
+    machine, is only printed: an interrupt that came at such a moment is raised again at the end.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.getsignal(signal.SIGINT)
+    heard, told = os.pipe()
+    for end in (heard, told):
+        os.set_blocking(end, False)
+    before = signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    try:
+        yield
+        signals = os.read(heard, 4096) if select.select([heard], [], [], 0)[0] else b""
+    finally:
+        signal.set_wakeup_fd(before)
+        signal.signal(signal.SIGINT, handler)
+        os.close(heard)
+        os.close(told)
+    if signal.SIGINT in signals:
+        signal.raise_signal(signal.SIGINT)
 
 
 def _local_files(jars: Sequence[Path]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
@@ -26,6 +27,9 @@ from tidings.control import Snapshot
 from tidings.notification import Encoding
 from tidings.registers import Bounds
 from topology.plan import Plan
+
+EXAMPLES = int(os.environ.get("LAW_EXAMPLES", "300"))
+"""`make laws` asks for thousands."""
 
 
 def fast(script: Script, batches: list[list[LogRecord]], restarts: Restarts) -> tuple[BucketState, list[Output]]:
@@ -173,7 +177,7 @@ def scripted(rules: Rules, timing: dict, overlay: bool, ends: bool, story: list[
 stories = st.builds(scripted, rules, timings, st.booleans(), st.booleans(), st.lists(moves, max_size=30))
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(
     stories,
     st.lists(st.integers(0, 200), max_size=6),
@@ -198,7 +202,7 @@ few_facts = st.dictionaries(st.sampled_from("abc"), st.integers(0, 1), min_size=
 crowds = st.lists(st.tuples(few_facts, st.sampled_from([0, 0, 1, 2, -3_000, -20_000]), st.integers(0, 1)), min_size=2, max_size=9)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(crowds, timings, st.integers(0, 9))
 def test_many_messages_about_one_event_in_a_batch(crowd, timing, cut_at):
     """Most of what goes wrong between messages goes wrong here."""
