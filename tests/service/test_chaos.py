@@ -93,7 +93,8 @@ def test_bad_clocks_harm_nobody_else(service_up: RunningService):
     def news() -> dict | None:
         found: dict = {}
         for told in service_up.told("notify.clocks"):
-            found |= told["news"]
+            if told["key"] == "1st and Main":  # who comes late is told of other tests' events too
+                found |= told["news"]
         return found if len(found) >= 2 else None
 
     assert wait_for("the others' news", news) == {"first": 1, "second": 2}
