@@ -197,7 +197,7 @@ def move_memory_away(directory: Path) -> None:
 def bad_clocks(folder: Path, scale: Scale, say: Callable[[str], None]) -> Iterator[str]:
     """Publishers whose clocks are wrong, beside the stream: they harm their own messages only."""
     with staged(folder, find_java(), say) as stage, streaming(stage, scale.seed) as load:
-        count = publish_with_bad_clocks(stage.service)
+        count = publish_with_bad_clocks(stage.service, "incident")
         time.sleep(8)
         published = load.finish() + count
         yield str(_well(stage.verdict(published)))
@@ -207,13 +207,13 @@ def bad_clocks(folder: Path, scale: Scale, say: Callable[[str], None]) -> Iterat
         yield f"{dead} messages with bad clocks dead-lettered, nobody else's"
 
 
-def publish_with_bad_clocks(service: RunningService) -> int:
-    """Messages of wrong times, also about the stream's own topic; returns how many."""
+def publish_with_bad_clocks(service: RunningService, topic: str) -> int:
+    """Messages of wrong times, some about an event that others report; returns how many."""
     now_ms = time.time_ns() // 1_000_000
     with Publisher(service.connection) as publisher:
         for name, wrong_ms in BAD_CLOCKS_MS.items():
             for key in ("1st and Main", name):
-                publisher.publish(Message("incident", key, {"what": name}, name, published_ms=now_ms + wrong_ms))
+                publisher.publish(Message(topic, key, {"what": name}, name, published_ms=now_ms + wrong_ms))
     return 2 * len(BAD_CLOCKS_MS)
 
 
