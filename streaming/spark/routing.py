@@ -146,4 +146,5 @@ def _facts() -> Column:
         kind = F.when(F.isnotnull(value[_LIST]), 2).when(F.isnotnull(value[_NUMBER]), 1).otherwise(0)
         return F.xxhash64(F.col("event"), entry["key"], value, kind)
 
-    return F.transform(F.map_entries("message.fields"), number)
+    # Never null: Arrow's list vectors are filled up to the last list that is not, again for each row that follows.
+    return F.coalesce(F.transform(F.map_entries("message.fields"), number), F.array().cast("array<bigint>"))
