@@ -98,10 +98,10 @@ def in_log_order(columns: dict[str, Any], facts: Sequence[Any]) -> Rows:
     time_ms[place] = _running_max(append_ms[place], new)
     order = np.lexsort((offset, partition, topic_code, time_ms))
     kind = _ints(columns["kind"])[order]
-    lengths = np.fromiter(map(_length, facts), dtype=np.int64, count=len(facts))[order]
+    lengths = np.fromiter(map(len, facts), dtype=np.int64, count=len(facts))[order]
     starts = np.zeros(len(order) + 1, dtype=np.int64)
     np.cumsum(lengths, out=starts[1:])
-    flat = [facts[i] for i in order.tolist() if facts[i] is not None and len(facts[i])]
+    flat = [facts[i] for i in order.tolist() if len(facts[i])]
     return Rows(
         kind=kind,
         kafka_topic=_objects(columns["kafka_topic"])[order],
@@ -119,10 +119,6 @@ def in_log_order(columns: dict[str, Any], facts: Sequence[Any]) -> Rows:
         time_ms=time_ms[order],
         message=_objects(columns["message"])[order],
     )
-
-
-def _length(facts: Any) -> int:
-    return 0 if facts is None else len(facts)
 
 
 def _ints(column: Any) -> Ints:

@@ -88,7 +88,8 @@ def columns_of(records: Sequence[LogRecord]) -> tuple[dict[str, Any], list[Any]]
     columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
     facts: list[Any] = []
     for record in records:
-        plain, source, published_ms, stated = False, 0, -1, None
+        plain, source, published_ms = False, 0, -1
+        stated: list[int] = []
         try:
             if record.about is not None and not record.value.startswith(b"{"):
                 message = decode_message(record.value, LIMITS)

@@ -116,7 +116,7 @@ def test_numbers_are_those_that_python_finds(rows):
 
 def test_what_cannot_be_read_has_no_event_and_goes_somewhere(rows):
     for name in ("rubbish", "empty", "cut", "other schema"):
-        assert (rows[name].event, rows[name].plain, rows[name].facts) == (0, False, None)
+        assert (rows[name].event, rows[name].plain, rows[name].facts) == (0, False, [])
         assert 0 <= rows[name].bucket < 5
 
 
