@@ -58,7 +58,7 @@ class Scale:
 
 
 FULL = Scale(messages=1_200_000, batch=150_000, per_event=40_000, many_events=1_000_000, latency_s=40)
-QUICK = Scale(messages=400_000, batch=80_000, per_event=10_000, many_events=200_000, latency_s=15)
+QUICK = Scale(messages=320_000, batch=64_000, per_event=6_000, many_events=160_000, latency_s=12)
 
 
 @dataclass

@@ -110,6 +110,8 @@ public final class FlinkMerge {
                 .setTopics(environ.get("TOPICS").split(","))
                 .setGroupId(environ.get("GROUP"))
                 .setStartingOffsets(OffsetsInitializer.earliest())
+                // A consumer with an idle partition beside a busy one asks for the idle one and waits; half a second by default.
+                .setProperty("fetch.max.wait.ms", "10")
                 .setValueOnlyDeserializer(new Reports(Files.readString(Path.of(environ.get("SCHEMA")))))
                 .build();
         var sink = KafkaSink.<String>builder()
