@@ -23,6 +23,12 @@ MODULES: tuple[str, ...] = (
     "das_locality",
     "das_profiles",
     "das_adaptive",
+    "adock_table1",
+    "adock_fig6",
+    "adock_fig7",
+    "adock_fig8",
+    "adock_fig9",
+    "adock_readings",
 )
 
 

@@ -10,9 +10,12 @@ from producers.connection import Connection
 from producers.log import read_all
 from streaming.broker.books import Books, total
 from streaming.broker.values import EventNews, HandOver, Outcome, PassedOn, Why
+from streaming.windows.items import Aggregated, Publication, Through
 from topology import names
 
 _KINDS = {"publications": PassedOn.__name__, "events": EventNews.__name__, "handovers": HandOver.__name__}
+_WINDOW_KINDS = {"window_publications": Publication.__name__, "aggregates": Aggregated.__name__, "window_marks": Through.__name__}
+_NOT_RECEIVED = frozenset({HandOver.__name__, Through.__name__})
 
 
 class NewestBooks:
@@ -22,14 +25,14 @@ class NewestBooks:
     """
 
     def __init__(self) -> None:
-        self._books: dict[tuple[str, str], dict[int, Books]] = {}
+        self._books: dict[tuple[str, str], dict[str, Books]] = {}
         self._last: dict[str, str] = {}
 
     def take(self, value: bytes | None) -> None:
         """A record of the `books` Kafka topic; one that nobody can read counts for nothing."""
         try:
             datum = json.loads(value or b"")
-            service, broker, bucket = str(datum["service"]), str(datum["broker"]), int(datum["bucket"])
+            service, broker, bucket = str(datum["service"]), str(datum["broker"]), str(datum["bucket"])
             books = Books.from_dict(datum)
         except (ValueError, KeyError, TypeError, AttributeError):
             return
@@ -50,7 +53,7 @@ def read_books(connection: Connection) -> dict[str, Books]:
 
 def from_publishers(by_broker: Mapping[str, Books]) -> int:
     """Messages that came from publishers, not over links."""
-    over_links = sum(count for each in by_broker.values() for (_, kind), count in each.heard.items() if kind != "HandOver")
+    over_links = sum(count for each in by_broker.values() for (_, kind), count in each.heard.items() if kind not in _NOT_RECEIVED)
     handed = sum(each.outcomes[Outcome.FORWARDED, Why.HANDED_OVER] for each in by_broker.values())
     return sum(each.received for each in by_broker.values()) - over_links - handed
 
@@ -80,6 +83,8 @@ def links(by_broker: Mapping[str, Books]) -> list[dict[str, Any]]:
 
 def _crossed(near: str, far: str, books: Books, beyond: Books) -> dict[str, Any]:
     kinds = {word: beyond.heard[near, kind] for word, kind in _KINDS.items()}
+    kinds |= {word: count for word, kind in _WINDOW_KINDS.items() if (count := beyond.heard[near, kind])}
+    windows = {word: count for (to, word), count in sorted(books.windows.items()) if to == far}
     reasons = {str(why): count for (to, why), count in sorted(books.unsent.items()) if to == far and count}
     return {
         "from": near,
@@ -90,6 +95,7 @@ def _crossed(near: str, far: str, books: Books, beyond: Books) -> dict[str, Any]
         "kinds": kinds,
         "unsent": sum(reasons.values()),
         "reasons": reasons,
+        **({"windows": windows} if windows else {}),
     }
 
 

@@ -15,12 +15,12 @@ from producers import control
 from producers.connection import Connection
 from producers.control import Tick
 from producers.log import Record, read_all, scan, watermarks
-from streaming.broker.books import Books
+from streaming.broker.books import Books, total
 from streaming.broker.inputs import MESSAGE, TICK, Ticker, in_log_order, kind_of, read
 from streaming.broker.state import BucketState, Rules
-from streaming.broker.step import step
-from streaming.broker.values import Arrived, Decided, Heard, Input, Output, PutAside, Tell
+from streaming.broker.values import Arrived, Decided, Heard, Input, PutAside, Tell
 from streaming.gather.entry import Origin
+from streaming.side.beside import Both, BothOutput
 from tidings.codec import MessageLimits
 from tidings.control import Snapshot
 from tidings.topic import Timing
@@ -34,7 +34,7 @@ class Replay:
 
     services: Mapping[str | None, frozenset[str]]
     inputs: tuple[Input, ...]
-    outputs: tuple[Output, ...]
+    outputs: tuple[BothOutput, ...]
     books: dict[str, Books]
     control: Snapshot
     """The control data that holds now."""
@@ -48,11 +48,13 @@ class Replay:
         service: str | None,
         brokers: frozenset[str],
         inputs: Iterable[Input],
-        outputs: Iterable[Output],
-        state: BucketState,
+        outputs: Iterable[BothOutput],
+        both: Both,
     ) -> Replay:
         """This and what one more service did."""
-        own = {broker: found for broker, found in state.books.items() if broker in brokers or service is None}
+        state = both.main
+        books = {broker: total(both.books_of(broker)) for broker in sorted(state.books.keys() | both.side.books.keys())}
+        own = {broker: found for broker, found in books.items() if broker in brokers or service is None}
         return replace(
             self,
             services={**self.services, service: brokers},
@@ -125,7 +127,7 @@ def replay(
     long after a change the control data from before it may not be known any more.
     """
     log = read_log(connection, limits=limits, timing=timing, only=only)
-    return decide(log, service=service, limits=limits, rules=rules, timing=timing)
+    return decide(log, service=service, limits=limits, rules=rules, timing=timing, windows=only is None)
 
 
 def read_log(connection: Connection, *, limits: MessageLimits, timing: Timing, only: tuple[str, str] | None = None) -> Log:
@@ -175,8 +177,8 @@ def cuts(
     return lost
 
 
-def decide(log: Log, *, service: str | None, limits: MessageLimits, rules: Rules, timing: Timing) -> Replay:
-    """Run a log through the plain logic."""
+def decide(log: Log, *, service: str | None, limits: MessageLimits, rules: Rules, timing: Timing, windows: bool = True) -> Replay:
+    """Run a log through the plain logic; ``windows`` leaves out what is told of windows, which needs the whole log."""
     ticks = [(tick, row) for tick, row in log.ticks if service in (None, tick.service)]
     plans: dict[int, Plan] = {}
     control_at = _control_at(log.history, timing)
@@ -186,9 +188,16 @@ def decide(log: Log, *, service: str | None, limits: MessageLimits, rules: Rules
         own += [row for row in log.rows if names.broker_of(row.kafka_topic) in brokers]
         happened = [input for row in in_log_order(own) for input in read(row, limits, Ticker(each))]
         own_rules = rules if each is None else replace(rules, hosted=brokers)
-        state, outputs = step(BucketState(), happened, lambda v: plans.setdefault(v, Plan(control_at(v))), own_rules)
-        whole = whole.with_part(each, brokers, happened, outputs, state)
+        both = Both(lambda v: plans.setdefault(v, Plan(control_at(v))), own_rules, str(each))
+        outputs = both.step(happened)
+        if not windows:
+            outputs = [output for output in outputs if not _is_of_window(output)]
+        whole = whole.with_part(each, brokers, happened, outputs, both)
     return whole
+
+
+def _is_of_window(output: BothOutput) -> bool:
+    return isinstance(output, Tell) and output.notification.window is not None
 
 
 def _served(ticks: list[tuple[Tick, Row]], brokers: frozenset[str]) -> dict[str | None, frozenset[str]]:

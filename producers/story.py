@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from producers.connection import Connection
 from producers.log import scan
 from producers.replayed import Replay
-from streaming.broker.values import Decided, Outcome, Output, Tell
+from streaming.broker.values import Decided, Outcome, Tell
+from streaming.side.beside import BothOutput
 from tidings.codec import decode_notification
 from tidings.message import Message
 from tidings.notification import Notification
@@ -92,7 +93,7 @@ def story(replay: Replay, found: Mapping[str, Delivered]) -> list[Reported | Tol
     return sorted(entries, key=lambda entry: entry.at_ms)
 
 
-def _carriers(decided: Decided, later: Iterable[Output]) -> tuple[str, ...]:
+def _carriers(decided: Decided, later: Iterable[BothOutput]) -> tuple[str, ...]:
     """For each subscription the first notification that told what the message added."""
     if decided.outcome is not Outcome.HELD:
         return ()

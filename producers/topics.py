@@ -65,6 +65,7 @@ def service_topics(partitions: int, replication: int) -> list[TopicSpec]:
         TopicSpec(names.CLOCK, 1, replication),
         TopicSpec(names.BOOKS, 1, replication, _COMPACTED),
         TopicSpec(names.DECISIONS, 1, replication),
+        TopicSpec(names.OFFERS, 1, replication),
         TopicSpec(names.LATE, partitions, replication, _LARGER),
         TopicSpec(names.DEAD_LETTER, partitions, replication, _LARGER),
     ]

@@ -35,6 +35,7 @@ class Role(StrEnum):
     SUBSCRIBER = "subscriber"
     CONTROL = "control"
     BOOKS = "books"
+    DECISIONS = "decisions"
     AUDITOR = "auditor"
     """Who asks `tidings explain`, or replays the log."""
 
@@ -92,6 +93,8 @@ def acls(role: Role, name: str = "") -> tuple[Acl, ...]:
             )
         case Role.BOOKS:
             return (_topic(names.BOOKS, Operation.READ, "the books"), _reads())
+        case Role.DECISIONS:
+            return (_topic(names.DECISIONS, Operation.READ, "the choices"), _reads())
         case Role.AUDITOR:
             return tuple(_of_auditor())
 
@@ -102,7 +105,8 @@ def _of_service() -> Iterator[Acl]:
         (names.CONTROL, {Operation.READ: "control data"}),
         (names.CLOCK, {Operation.READ: "ticks", Operation.WRITE: "ticks"}),
         (names.BOOKS, {Operation.READ: "for the metrics", Operation.WRITE: "the books"}),
-        (names.DECISIONS, {Operation.WRITE: "what adaptive filters chose"}),
+        (names.DECISIONS, {Operation.WRITE: "what was chosen for windows and by adaptive filters"}),
+        (names.OFFERS, {Operation.READ: "what brokers offer to their links' windows", Operation.WRITE: "the same"}),
         (names.LATE, {Operation.WRITE: "what came too late"}),
         (names.DEAD_LETTER, {Operation.WRITE: "what cannot be read"}),
     ):
@@ -183,6 +187,7 @@ _SHOWN = (
     (Role.SUBSCRIBER, "<subscriber>", "a subscriber"),
     (Role.CONTROL, "", "who changes control data"),
     (Role.BOOKS, "", "who reads the books"),
+    (Role.DECISIONS, "", "who follows `tidings decisions`"),
     (Role.AUDITOR, "", "who asks `tidings explain`"),
 )
 

@@ -33,6 +33,7 @@ from streaming.broker import inputs
 from streaming.broker.settings import hosted_by, message_limits_of, rules_of, timing_of
 from streaming.spark.bucket import BucketSettings
 from streaming.spark.query import QuerySettings, start_query
+from streaming.spark.windows import start_window_query
 from tidings.config import Config, client_properties
 from tidings.control import Snapshot
 from tidings.errors import CannotRun
@@ -56,6 +57,8 @@ class Service:
         self._exits = contextlib.ExitStack()
         self._ready = False
         self._query: SupervisedQuery | None = None
+        self._windows: SupervisedQuery | None = None
+        self._start_windows: Callable[[bool], Any] | None = None
         self._kafka: Any = None
 
     def start(self) -> None:
@@ -223,6 +226,7 @@ class Service:
             stall_s=spark_settings.stall_s,
         )
         self._exits.callback(self._query.stop)
+        self._start_windows = lambda over_gaps: start_window_query(spark, settings, over_gaps=over_gaps)
         return self._query
 
     def _query_settings(self, service: str) -> QuerySettings:
@@ -268,6 +272,16 @@ class Service:
             raise CannotRun(f"the control data can no longer be read: {self._keeper.failure}")
         if self._query is not None and (cause := self._query.check()):
             raise CannotRun(f"the query stopped: {cause}; see {self._directory.logs}")
+        self._check_windows()
+
+    def _check_windows(self) -> None:
+        """The side pipeline is started when somebody first subscribes to an aggregate."""
+        if self._windows is None:
+            if self._start_windows is not None and self._keeper.snapshot.windowed:
+                self._windows = SupervisedQuery(self._start_windows)
+                self._exits.callback(self._windows.stop)
+        elif cause := self._windows.check():
+            raise CannotRun(f"the query for windows stopped: {cause}; see {self._directory.logs}")
 
     def _progress(self) -> dict[str, float]:
         progress = self._query.last_progress if self._query is not None else None

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
-from streaming.broker.books import Books
+from streaming.broker.books import Books, total
 from streaming.broker.state import NEVER, BucketState, Rules
-from streaming.broker.step import step
 from streaming.broker.values import (
     Arrived,
     Decided,
@@ -21,7 +20,6 @@ from streaming.broker.values import (
     Input,
     Marked,
     Outcome,
-    Output,
     PassedOn,
     PutAside,
     Refused,
@@ -33,6 +31,7 @@ from streaming.broker.values import (
 from streaming.gather.entry import Origin
 from streaming.gather.open_event import EventKey
 from streaming.happenings import Changed, Happening, Published, encoded
+from streaming.side.beside import Both, BothOutput
 from streaming.untold import Came, Seen, Untold, untold
 from tidings import event as events
 from tidings.codec import MessageLimits, decode_message
@@ -123,8 +122,7 @@ class _Run:
     limits: MessageLimits
     hop_ms: int
     now_ms: int = 0
-    state: BucketState = field(default_factory=BucketState)
-    outputs: list[tuple[Output, str]] = field(default_factory=list)
+    outputs: list[tuple[BothOutput, str]] = field(default_factory=list)
     """With the broker where it was decided; for a notification, that of its subscription."""
     came: dict[str, Came] = field(default_factory=dict)
     _arrived: dict[Origin, Arrived | Refused] = field(default_factory=dict)
@@ -134,6 +132,13 @@ class _Run:
     _heap: list[tuple[int, int, Happening | Input]] = field(default_factory=list)
     _order: Iterator[int] = field(default_factory=count)
     _wakes_ms: int = NEVER
+
+    def __post_init__(self) -> None:
+        self.both = Both(self._plans.__getitem__, self.rules, _CLOCK)
+
+    @property
+    def state(self) -> BucketState:
+        return self.both.main
 
     # ---- time ---------------------------------------------------------------------------------------------------------
 
@@ -180,7 +185,7 @@ class _Run:
             return Refused(origin, published.broker, error.reason, error.detail)
 
     def _step(self, happened: Input) -> None:
-        self.state, outputs = step(self.state, (happened,), self._plans.__getitem__, self.rules)
+        outputs = self.both.step((happened,))
         if isinstance(happened, Arrived | Refused):
             self._arrived[happened.origin] = happened
         for output in outputs:
@@ -189,7 +194,7 @@ class _Run:
             self.outputs.append((output, self._broker_of(output, happened)))
         if isinstance(happened, Arrived | Heard):
             self._look(happened, outputs)
-        if self.state.slots and (wake_ms := self._next_mark_ms()) < self._wakes_ms:
+        if (self.state.slots or self.both.side.is_open) and (wake_ms := self._next_mark_ms()) < self._wakes_ms:
             self._wakes_ms = wake_ms
             self.push(wake_ms, Marked(_CLOCK, wake_ms))
 
@@ -199,7 +204,8 @@ class _Run:
         So exact marks only matter to what then crosses a link. Elsewhere they come together, the fewer the more there is to
         look through at each.
         """
-        wake_ms = max(self.state.wake_ms, self.now_ms, self.state.clock_ms + 1)  # a mark must be later than the last
+        next_ms = min(self.state.wake_ms if self.state.slots else NEVER, self.both.side.next_ms)
+        wake_ms = max(next_ms, self.now_ms, self.state.clock_ms + 1)  # a mark must be later than the last
         if wake_ms >= NEVER or self._plans[len(self._plans)].overlay.links:
             return min(wake_ms, NEVER)
         grain_ms = _GRAIN_MS * (1 + len(self.state.slots) // 100)
@@ -212,12 +218,12 @@ class _Run:
             return Arrived(origin, send.to, record.message, sender=send.sender, passed=record, stamp=send.stamp)
         return Heard(origin, send.to, send.sender, record, send.stamp)
 
-    def _broker_of(self, output: Output, happened: Input) -> str:
+    def _broker_of(self, output: BothOutput, happened: Input) -> str:
         if isinstance(output, Tell):
             return self.came[output.notification.subscription].subscription.broker
         return getattr(happened, "broker", "")
 
-    def _look(self, happened: Arrived | Heard, outputs: list[Output]) -> None:
+    def _look(self, happened: Arrived | Heard, outputs: list[BothOutput]) -> None:
         """Note the events that this is about."""
         about = happened.message if isinstance(happened, Arrived) else happened.record
         at = (happened.broker, about.topic, about.key)
@@ -239,7 +245,7 @@ class _Run:
             told=told,
             fates=tuple(self._fates(told)),
             untold=tuple(self._untold(told)),
-            books=self.state.books,
+            books={broker: total(self.both.books_of(broker)) for broker in sorted(self.state.books)},
             snapshot=self.snapshot,
             start_ms=start_ms,
             end_ms=self.now_ms,

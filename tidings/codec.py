@@ -18,7 +18,7 @@ import msgspec
 from tidings import avro
 from tidings.errors import BadMessage, Unreadable
 from tidings.message import Message
-from tidings.notification import Digested, Encoding, Notification, Reason
+from tidings.notification import Digested, Encoding, Notification, Reason, ToldWindow
 from tidings.values import INT64_MAX, INT64_MIN, Value, plain
 
 
@@ -93,7 +93,24 @@ def decode_notification(value: bytes) -> Notification:
         digest=tuple(
             Digested(each["event"], _facts(each["news"]), each["first_ms"], each["last_ms"]) for each in datum.get("digest", ())
         ),
+        window=_told_window(datum.get("window")),
     )
+
+
+def _told_window(datum: Mapping[str, Any] | None) -> ToldWindow | None:
+    if datum is None:
+        return None
+    counted = datum.get("start") is not None
+    start, end = (datum["start"], datum["end"]) if counted else (datum["start_ms"], datum["end_ms"])
+    return ToldWindow(start, end, counted, datum.get("left_out") or {})
+
+
+def _window_dict(window: ToldWindow) -> dict[str, Any]:
+    names = ("start", "end") if window.counted else ("start_ms", "end_ms")
+    datum: dict[str, Any] = dict(zip(names, (window.start, window.end), strict=True))
+    if window.left_out:
+        datum["left_out"] = dict(sorted(window.left_out.items()))
+    return datum
 
 
 def notification_dict(notification: Notification) -> dict[str, Any]:
@@ -114,6 +131,8 @@ def notification_dict(notification: Notification) -> dict[str, Any]:
         "last_ms": notification.last_ms,
         "conflicts": {name: [plain(v) for v in notification.conflicts[name]] for name in sorted(notification.conflicts)},
     }
+    if notification.window:
+        datum["window"] = _window_dict(notification.window)
     if notification.digest:
         datum["digest"] = [
             {"event": each.event, "news": _plain_facts(each.news), "first_ms": each.first_ms, "last_ms": each.last_ms}

@@ -21,14 +21,16 @@ from tidings.matching import Index
 from tidings.notification import Encoding
 from tidings.registers import Join
 from tidings.subscription import Subscription
-from tidings.topic import Filtering, Placement, Timing, Topic
+from tidings.topic import Deciding, Filtering, Placement, Timing, Topic
+from tidings.window import BadWindow, Window, read_window
 
 DEFAULT_BROKER = "b1"
 
 _KAFKA_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
-_OURS = re.compile(r"(publish|link)\..*|control|clock|decisions|late|dead-letter|books|__.*")
+_OURS = re.compile(r"(publish|link)\..*|control|clock|decisions|offers|late|dead-letter|books|__.*")
 _MISSING: Any = object()
 _MOST_AN_HOUR = 3600
+_OF_EVENTS = ("every_ms", "settle_ms", "at_most", "fields")
 
 Record: TypeAlias = Mapping[str, Any]
 
@@ -49,6 +51,8 @@ class Link:
     b: str
     cost: float = 1
     forbid: frozenset[str] = frozenset()
+    decider: Deciding | None = None
+    """For all windows that cross it; None leaves it to their topics."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +109,13 @@ class Snapshot:
 
     @cached_property
     def by_topic(self) -> dict[tuple[str, str], tuple[Subscription, ...]]:
-        """The subscriptions at a broker on a topic, in order of their names."""
-        return self._grouped(lambda _: True)
+        """The subscriptions at a broker on a topic, in order of their names; but for those to aggregates."""
+        return self._grouped(lambda subscription: subscription.window is None)
+
+    @cached_property
+    def windowed(self) -> dict[tuple[str, str], tuple[Subscription, ...]]:
+        """The subscriptions to aggregates, likewise."""
+        return self._grouped(lambda subscription: subscription.window is not None)
 
     def index(self, at: tuple[str, str]) -> Index:
         """Finds the subscriptions at a broker on a topic that an event may concern."""
@@ -282,15 +291,15 @@ def _topic(r: _Reader, defaults: Timing) -> Topic:
     rendezvous = r.text("rendezvous") if "rendezvous" in r.left else None
     if rendezvous and filtering is not Filtering.RENDEZVOUS:
         raise r.fail('\'rendezvous\' names a broker only for "filter": "rendezvous"')
+    decider = r.choice("decider", Deciding, "adock")
     r.end()
     joins = {name: Join(kind) for name, kind in fields.items()}
     timing = Timing(window_ms, hold_ms, remember_ms)
-    return Topic(r.name, joins, complete, timing, gather, gatherer, filtering, early, rendezvous)
+    return Topic(r.name, joins, complete, timing, gather, gatherer, filtering, early, rendezvous, decider)
 
 
 def _subscription(r: _Reader, _defaults: Timing) -> Subscription:
-    if "window" in r.left:
-        raise r.fail("aggregate subscriptions ('window') are not available yet")
+    window = _window(r) if "window" in r.left else None
     subscriber = r.text("subscriber")
     deliver = r.text("deliver", f"notify.{subscriber}")
     if not _KAFKA_NAME.fullmatch(deliver) or _OURS.fullmatch(deliver):
@@ -316,9 +325,20 @@ def _subscription(r: _Reader, _defaults: Timing) -> Subscription:
         at_most=r.times_an_hour("at_most"),
         fields=r.names("fields"),
         encoding=r.choice("encoding", Encoding, "json"),
+        window=window,
     )
     r.end()
     return subscription
+
+
+def _window(r: _Reader) -> Window:
+    for name in _OF_EVENTS:
+        if name in r.left:
+            raise r.fail(f"{name!r} is about single events, and goes with no 'window'")
+    try:
+        return read_window(r.left.pop("window"))
+    except BadWindow as error:
+        raise r.fail(f"'window': {error.detail}") from None
 
 
 def _broker(r: _Reader, _defaults: Timing) -> Broker:
@@ -337,8 +357,9 @@ def _link(r: _Reader, _defaults: Timing) -> Link:
     if isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost < float("inf"):
         raise r.fail(f"'cost' must be a number from 0 up, not {cost!r}")
     forbid = r.names("forbid") or frozenset()
+    decider = r.choice("decider", Deciding, "") if "decider" in r.left else None
     r.end()
-    return Link(r.name, a, b, cost, forbid)
+    return Link(r.name, a, b, cost, forbid, decider)
 
 
 def _advertisement(r: _Reader, _defaults: Timing) -> Advertisement:

@@ -20,6 +20,8 @@ class Reason(StrEnum):
     """It waited because the subscription is told only so many times an hour."""
     HEARTBEAT = "heartbeat"
     """It is about no event: all that was appended before its time has been read."""
+    AGGREGATE = "aggregate"
+    """It is about no event: a window has closed."""
 
 
 class Encoding(StrEnum):
@@ -37,6 +39,19 @@ class Digested:
     news: Mapping[str, Value]
     first_ms: int
     last_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ToldWindow:
+    """From ``start`` up to ``end``: times, or numbers of publications if it is ``counted``.
+
+    ``left_out`` says, by result, how many values were of no use to its function.
+    """
+
+    start: int
+    end: int
+    counted: bool = False
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +76,7 @@ class Notification:
     last_ms: int
     conflicts: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
     digest: tuple[Digested, ...] = ()
+    window: ToldWindow | None = None
 
 
 def notification_id(subscription: str, since: int, event: str, revision: int) -> str:
@@ -74,6 +90,11 @@ def notification_id(subscription: str, since: int, event: str, revision: int) ->
 def digest_id(subscription: str, since: int, topic: str, key: str, at_ms: int) -> str:
     """The id of a digest that is about no open event."""
     return digest(subscription, since, topic, key, at_ms)
+
+
+def window_id(subscription: str, since: int, interest: str, start: int) -> str:
+    """The id of the aggregate over a window."""
+    return digest(subscription, since, interest, start)
 
 
 def heartbeat_id(subscription: str, since: int, beat_ms: int) -> str:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tidings.notification import Encoding
-from tidings.predicate import Everything, Missing, Predicate, Verdict, judge
-from tidings.values import Value
+from tidings.predicate import Everything, Missing, Predicate, Verdict, judge, render
+from tidings.values import Value, digest
+from tidings.window import Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,13 @@ class Subscription:
     heartbeat_ms: int = 0
     settle_ms: int = 0
     at_most: int = 0
+    window: Window | None = None
+    """Set for one that is told aggregates over windows, and of no single event."""
+
+    @property
+    def interest(self) -> str:
+        """What of an aggregate subscription its windows depend on: another one is another subscription to them."""
+        return digest(self.name, self.since, self.topic, render(self.where), self.missing, repr(self.window))
 
     def judge(self, key: str, facts: Mapping[str, Value]) -> Verdict:
         """Whether the event is this subscription's business, as far as it is known. The event key can be asked for as `key`."""

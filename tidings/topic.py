@@ -44,6 +44,16 @@ class Filtering(StrEnum):
     """Profiles, but where nearly all matches anyway, events without asking."""
 
 
+class Deciding(StrEnum):
+    """Who decides, for each link and window, whether the publications cross or their aggregate (ADOCK, section VII)."""
+
+    ADOCK = "adock"
+    WAD = "wad"
+    BAT = "bat"
+    ALWAYS_FORWARD = "always-forward"
+    ALWAYS_AGGREGATE = "always-aggregate"
+
+
 @dataclass(frozen=True, slots=True)
 class Topic:
     """The declaration of an event topic; an undeclared one has the defaults, every field `first`."""
@@ -59,6 +69,7 @@ class Topic:
     """Whether brokers on the way to the gatherer drop what they know already. Its reports are then not counted."""
     rendezvous: str | None = None
     """The broker of `Filtering.RENDEZVOUS`; None leaves the choice to a hash of the topic."""
+    decider: Deciding = Deciding.ADOCK
 
     def join_of(self, name: str) -> Join:
         """How the field of that name joins."""

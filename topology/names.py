@@ -16,6 +16,7 @@ BOOKS: Final = "books"
 LATE: Final = "late"
 DEAD_LETTER: Final = "dead-letter"
 DECISIONS: Final = "decisions"
+OFFERS: Final = "offers"
 
 LARGEST_RECORD_BYTES: Final = 16 * 1024 * 1024
 """The largest record a publisher may send, as Kafka stores it."""

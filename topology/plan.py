@@ -11,12 +11,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property, lru_cache
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from tidings.control import Snapshot
 from tidings.predicate import Missing
 from tidings.subscription import Subscription
-from tidings.topic import Filtering, Placement, Topic
+from tidings.topic import Deciding, Filtering, Placement, Topic
 from topology import centre, overlay
 from topology.overlay import Overlay, Problem
 from topology.profile import EVERYTHING, Profile, profile_of
@@ -26,6 +26,9 @@ Tree: TypeAlias = Mapping[str, Mapping[str, Profile]]
 """Broker to its neighbours in the tree, each with what is wanted beyond it."""
 
 _NO_LINKS: Mapping[str, Profile] = {}
+
+HERE: Final = ""
+"""Where windows end: at the broker's own subscribers."""
 
 
 class Role(StrEnum):
@@ -112,6 +115,7 @@ class Plan:
         self.snapshot = snapshot
         self._places: dict[tuple[str, str], Place] = {}
         self._routes: dict[str, Route] = {}
+        self._windows: dict[tuple[str, str], Mapping[str, tuple[Subscription, ...]]] = {}
 
     @cached_property
     def _overlay(self) -> tuple[Overlay, tuple[Problem, ...]]:
@@ -146,21 +150,60 @@ class Plan:
             self._routes[name] = self._find_route(name)
         return self._routes[name]
 
+    def windows(self, broker: str, topic: str) -> Mapping[str, tuple[Subscription, ...]]:
+        """The subscriptions to aggregates by the neighbour they lie beyond; those at the broker itself under `HERE`."""
+        at = (broker, topic)
+        if at not in self._windows:
+            self._windows[at] = self._find_windows(broker, topic)
+        return self._windows[at]
+
+    def decider(self, a: str, b: str, topic: str) -> Deciding:
+        """Who decides for the windows of a topic that cross a link."""
+        chosen = next((link.decider for link in self.snapshot.links if {link.a, link.b} == {a, b}), None)
+        return chosen or self.topic(topic).decider
+
+    def _find_windows(self, broker: str, topic: str) -> Mapping[str, tuple[Subscription, ...]]:
+        wanted = self._windowed.get(topic, {})
+        if not wanted or not self.has(broker):
+            return {}
+        found = {HERE: wanted[broker]} if broker in wanted else {}
+        tree = self.route(topic).part_of[broker].tree
+        for neighbour in tree.get(broker, _NO_LINKS):
+            if beyond := [s for each in sorted(_beyond(tree, broker, neighbour)) for s in wanted.get(each, ())]:
+                found[neighbour] = tuple(beyond)
+        return found
+
     def _find_route(self, name: str) -> Route:
         subscribed = self._subscribed.get(name, {})
+        windowed = self._windowed.get(name, {})
         advertised = self.snapshot.advertised.get(name)
-        weights = {broker: len(found) for broker, found in subscribed.items()}
+        weights = {b: len(subscribed.get(b, ())) + len(windowed.get(b, ())) for b in (*subscribed, *windowed)}
         for broker in self.overlay.brokers if advertised is None else advertised:
             weights[broker] = weights.get(broker, 0) + 1
         interests = tuple((broker, profile_of(found)) for broker, found in sorted(subscribed.items()))
         publishers = None if advertised is None else advertised & self._brokers
-        return _route(self.overlay, Manner.of(self.topic(name)), interests, publishers, tuple(sorted(weights.items())))
+        manner = Manner.of(self.topic(name))
+        return _route(self.overlay, manner, interests, frozenset(windowed), publishers, tuple(sorted(weights.items())))
 
     @cached_property
     def _subscribed(self) -> dict[str, dict[str, tuple[Subscription, ...]]]:
         """Topic to the brokers that have subscriptions to it."""
+        return self._by_topic(self.snapshot.by_topic)
+
+    @cached_property
+    def _windowed(self) -> dict[str, dict[str, tuple[Subscription, ...]]]:
+        """Topic to the brokers that have subscriptions to aggregates of it."""
+        return self._by_topic(self.snapshot.windowed)
+
+    @property
+    def windowed_topics(self) -> Collection[str]:
+        return self._windowed.keys()
+
+    def _by_topic(
+        self, by_place: Mapping[tuple[str, str], tuple[Subscription, ...]]
+    ) -> dict[str, dict[str, tuple[Subscription, ...]]]:
         found: dict[str, dict[str, tuple[Subscription, ...]]] = {}
-        for (broker, topic), subscriptions in self.snapshot.by_topic.items():
+        for (broker, topic), subscriptions in by_place.items():
             if broker in self._brokers:
                 found.setdefault(topic, {})[broker] = subscriptions
         return found
@@ -208,20 +251,24 @@ def _route(
     whole: Overlay,
     manner: Manner,
     interests: tuple[tuple[str, Profile], ...],
+    windowed: frozenset[str],
     publishers: frozenset[str] | None,
     weights: tuple[tuple[str, int], ...],
 ) -> Route:
     usable = whole.for_topic(manner.topic)
     wanted = dict(interests)
+    interested = wanted.keys() | windowed
+    if publishers is not None:
+        publishers |= windowed  # they take part, though no profile asks for anything
     if publishers is not None and manner.filtering is Filtering.RENDEZVOUS:
         publishers |= {_rendezvous(manner, part) for part in usable.parts}  # it takes part, or no way leads down from it
     routes = routes_of(usable, manner.topic, wanted, publishers)
-    parts = [_part(brokers, routes, manner, wanted.keys() & brokers, dict(weights)) for brokers in routes.parts]
+    parts = [_part(brokers, routes, manner, interested & brokers, dict(weights)) for brokers in routes.parts]
     if manner.gathers and manner.placement is Placement.ROOT:
         hubs = frozenset(part.hub for part in parts if part.hub)
         publishers = None if publishers is None else publishers | hubs
         routes = routes_of(usable, manner.topic, wanted, publishers, roots=hubs)
-        parts = [_part(brokers, routes, manner, wanted.keys() & brokers, {}, hubs & brokers) for brokers in routes.parts]
+        parts = [_part(brokers, routes, manner, interested & brokers, {}, hubs & brokers) for brokers in routes.parts]
     return Route(manner, tuple(parts))
 
 
@@ -257,6 +304,16 @@ def _rendezvous(manner: Manner, brokers: frozenset[str]) -> str:
     """The broker that was named, if it can be reached; else the one that a hash of the topic chooses."""
     named = manner.rendezvous
     return named if named is not None and named in brokers else min(brokers, key=lambda broker: rank(manner.topic, broker))
+
+
+def _beyond(tree: Tree, broker: str, neighbour: str) -> set[str]:
+    """The brokers of a tree that lie beyond a neighbour."""
+    found, waiting = {broker, neighbour}, [neighbour]
+    while waiting:
+        new = tree.get(waiting.pop(), _NO_LINKS).keys() - found
+        found |= new
+        waiting += new
+    return found - {broker}
 
 
 def _next_hops(hub: str, spanning: Mapping[str, str | None], brokers: frozenset[str]) -> dict[str, str]:

@@ -26,6 +26,7 @@ _LETTERS = b"TB"
 HEADER_BYTES = _HEADER.size
 
 _Counts: TypeAlias = list[tuple[tuple[str, ...], int]]
+BooksDatum: TypeAlias = dict[str, int | _Counts]
 
 
 class Head(Struct, array_like=True):
@@ -35,11 +36,13 @@ class Head(Struct, array_like=True):
     clock_ms: int
     partitions: tuple[str, ...]
     marks: dict[str, int]
-    books: dict[str, dict[str, int | _Counts]]
+    books: dict[str, BooksDatum]
     sent: list[tuple[tuple[str, str], int]]
     heard: list[tuple[tuple[str, str, str], int]]
     filters: list[tuple[tuple[str, str], Filter]]
     beats: dict[str, int] = {}
+    offered: int = 0
+    ticked: tuple[int, int] = (0, 0)
 
 
 class Packed(Struct, array_like=True):
@@ -113,11 +116,13 @@ def head_of(state: BucketState) -> Head:
         clock_ms=state.clock_ms,
         partitions=state.partitions,
         marks=state.marks,
-        books={broker: _books_datum(books) for broker, books in state.books.items()},
+        books={broker: books_datum(books) for broker, books in state.books.items()},
         sent=sorted(state.sent.items()),
         heard=sorted(state.heard.items()),
         filters=sorted(state.filters.items()),
         beats=state.beats,
+        offered=state.offered,
+        ticked=state.ticked,
     )
 
 
@@ -128,11 +133,13 @@ def state_of(head: Head) -> BucketState:
         clock_ms=head.clock_ms,
         partitions=head.partitions,
         marks=head.marks,
-        books={broker: _books(datum) for broker, datum in head.books.items()},
+        books={broker: books_of(datum) for broker, datum in head.books.items()},
         sent=dict(head.sent),
         heard=dict(head.heard),
         filters=dict(head.filters),
         beats=head.beats,
+        offered=head.offered,
+        ticked=head.ticked,
     )
 
 
@@ -141,7 +148,7 @@ def decode_head(data: bytes) -> Head:
     return _head.decode(data)
 
 
-def _books_datum(books: Books) -> dict[str, int | _Counts]:
+def books_datum(books: Books) -> BooksDatum:
     """Every field of the books: a number, or counts by one word or several."""
     return {field.name: _count_datum(getattr(books, field.name)) for field in fields(books)}
 
@@ -153,7 +160,7 @@ def _count_datum(found: int | Counter[Any]) -> int | _Counts:
     return sorted(words)
 
 
-def _books(datum: dict[str, int | _Counts]) -> Books:
+def books_of(datum: BooksDatum) -> Books:
     known = {field.name for field in fields(Books)}
     return Books(**{name: _count(found) for name, found in datum.items() if name in known})
 

@@ -30,6 +30,8 @@ class Books:
     heard_bytes: Counter[str] = field(default_factory=Counter)
     unsent: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Messages that did not cross a link of the routing tree, by neighbour and why."""
+    windows: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """By neighbour: windows that were forwarded and aggregated, what crossed for them, and what would have by other deciders."""
 
     def enter(self, outcome: Outcome, reason: str, count: int = 1) -> None:
         self.outcomes[outcome, reason] += count
@@ -53,6 +55,7 @@ class Books:
         self.heard.update(other.heard)
         self.heard_bytes.update(other.heard_bytes)
         self.unsent.update(other.unsent)
+        self.windows.update(other.windows)
 
     def to_dict(self) -> dict[str, Any]:
         """The books in the words of the wire."""
@@ -72,6 +75,7 @@ class Books:
                 "heard": _nested(self.heard),
                 "heard_bytes": {neighbour: n for neighbour, n in sorted(self.heard_bytes.items()) if n},
                 "unsent": _nested(self.unsent),
+                **({"windows": _nested(self.windows)} if self.windows else {}),
             },
         }
 
@@ -90,6 +94,7 @@ class Books:
             heard=_flat(links.get("heard", {})),
             heard_bytes=Counter(links.get("heard_bytes", {})),
             unsent=_flat(links.get("unsent", {})),
+            windows=_flat(links.get("windows", {})),
         )
 
 

@@ -8,9 +8,10 @@ import msgspec
 from msgspec import Struct
 
 from streaming.broker.blob import pack
-from streaming.broker.values import EventNews, HandOver, LinkRecord, PassedOn, Stamp
+from streaming.broker.values import EventNews, HandOver, LinkRecord, PassedOn, Stamp, WindowRecord
 from streaming.gather.entry import Entry
 from streaming.gather.open_event import OpenEvent, Span
+from streaming.windows.items import Aggregated, Publication, Through, Windowed
 from tidings import avro
 from tidings.codec import MessageLimits, decode_message
 from tidings.errors import BadMessage, Unreadable
@@ -40,11 +41,12 @@ class _HandOver(Struct, array_like=True):
     hops: int
 
 
-_Body: TypeAlias = _PassedOn | _EventNews | _HandOver
+_Body: TypeAlias = _PassedOn | _EventNews | _HandOver | Windowed
 _DECODERS: dict[str, msgspec.msgpack.Decoder[_Body]] = {
     PassedOn.__name__: msgspec.msgpack.Decoder(_PassedOn),
     EventNews.__name__: msgspec.msgpack.Decoder(_EventNews),
     HandOver.__name__: msgspec.msgpack.Decoder(_HandOver),
+    WindowRecord.__name__: msgspec.msgpack.Decoder(Windowed),
 }
 
 
@@ -80,6 +82,8 @@ def _body(record: LinkRecord) -> _Body:
             return _EventNews(record.event, record.span, dict(record.knowledge), *counts)
         case HandOver():
             return _HandOver(record.events, record.closed, dict(record.known), record.hops)
+        case WindowRecord():
+            return record.item
 
 
 def _record(topic: str, key: str, body: _Body, limits: MessageLimits) -> LinkRecord:
@@ -93,3 +97,5 @@ def _record(topic: str, key: str, body: _Body, limits: MessageLimits) -> LinkRec
             for event in body.events:
                 event.at = ("", topic, key)
             return HandOver(topic, key, body.events, body.closed, body.known, body.hops)
+        case Publication() | Aggregated() | Through():
+            return WindowRecord(topic, key, body)

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 from streaming.broker.books import Books
 from streaming.broker.state import BucketState, Rules
-from streaming.broker.values import Decided, LinkRecord, Outcome, Output, PutAside, Send, Stamp
+from streaming.broker.values import Decided, LinkRecord, Offer, Outcome, Output, PutAside, Send, Stamp, kind_of
 from streaming.gather.entry import Entry, Origin
 from streaming.gather.open_event import OpenEvent
+from streaming.windows.items import Windowed
 from tidings import event as events
 from tidings.errors import Unreadable
 from tidings.subscription import Subscription
@@ -80,9 +81,16 @@ class Desk:
 
     def send(self, broker: str, to: str, record: LinkRecord, now_ms: int) -> None:
         """Write a record to a link."""
-        self.books(broker).sent[to, type(record).__name__] += 1
+        self.books(broker).sent[to, kind_of(record)] += 1
         number = self.state.sent[broker, to] = self.state.sent.get((broker, to), 0) + 1
         self.outputs.append(Send(broker, to, record, Stamp(self.rules.bucket, number), now_ms))
+
+    def offer(
+        self, broker: str, to: str, topic: str, item: Windowed, *, via: str | None = None, crosses: bool = False, at_ms: int = 0
+    ) -> None:
+        """Offer something to a link, for the windows beyond it."""
+        self.state.offered += 1
+        self.outputs.append(Offer(broker, to, topic, item, self.state.offered, via, crosses, at_ms, self.state.version))
 
     def is_repeat(self, broker: str, sender: str, stamp: Stamp) -> bool:
         """Whether a record of a link came before: its sender was interrupted, and sent it again."""
@@ -110,7 +118,7 @@ class Desk:
     def heard(self, broker: str, sender: str, record: LinkRecord, size: int) -> None:
         """Count a record that came over a link."""
         books = self.books(broker)
-        books.heard[sender, type(record).__name__] += 1
+        books.heard[sender, kind_of(record)] += 1
         books.heard_bytes[sender] += size
 
 

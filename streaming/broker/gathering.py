@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from streaming.broker.desk import Desk
+from streaming.broker.offering import Taken
 from streaming.broker.pacing import end_waiting
 from streaming.broker.state import Slot
 from streaming.broker.telling import deliver, release, settle_all, tell, watch
 from streaming.broker.timers import advance_all, close
-from streaming.broker.values import Arrived, Outcome, Unsent, Why
+from streaming.broker.values import Arrived, Outcome, PutAside, Unsent, Why
 from streaming.gather.entry import Entry, Origin
 from streaming.gather.open_event import EventKey, OpenEvent, open_event
 from tidings import event as events
@@ -116,8 +117,13 @@ def _keep_if_cut(desk: Desk, event: OpenEvent, arrived: Arrived) -> None:
         desk.books(event.at[0]).left_out["kept"] += 1
 
 
-def measure(desk: Desk, at: EventKey, slot: Slot, topic: Topic, arrived: Arrived, *, crossed: bool) -> None:
-    """A topic of measurements: each message is an event of its own, told at once. ``crossed``: it also left over a link."""
+def measure(
+    desk: Desk, at: EventKey, slot: Slot, topic: Topic, arrived: Arrived, *, crossed: bool, counted: tuple[Taken, list[str]]
+) -> None:
+    """A topic of measurements: each message is an event of its own, told at once. ``crossed``: it also left over a link.
+
+    ``counted``: what windows made of it, and for whose it came too late.
+    """
     origin, message = arrived.origin, arrived.message
     advance_all(desk, slot, topic, origin.append_ms)
     event = open_event(at, message.message_id, arrived.published_ms, origin.append_ms)
@@ -131,11 +137,24 @@ def measure(desk: Desk, at: EventKey, slot: Slot, topic: Topic, arrived: Arrived
     deliver(desk, event, told, set(event.knowledge) if crossed else set(), origin.append_ms)
     if slot.caps:
         end_waiting(desk, slot, event, origin.append_ms)
-    settle_all(event, desk.books(at[0]), Outcome.FORWARDED if crossed else Outcome.MERGED, _end(crossed))
+    taken, too_late_for = counted
+    is_late = event.held > 0 and not crossed and taken is Taken.MISSED
+    settle_all(event, desk.books(at[0]), *_end(crossed, taken))
+    if too_late_for:
+        detail = (
+            f"published {origin.append_ms - arrived.published_ms} ms before it arrived; too late for {', '.join(too_late_for)}"
+        )
+        desk.outputs.append(PutAside(origin, Outcome.LATE, Why.WINDOW_CLOSED, detail, _entry(arrived)))
+        desk.books(at[0]).left_out["window"] += not is_late
 
 
-def _end(crossed: bool) -> Why:
-    return Why.TO_SUBSCRIBERS if crossed else Why.UNWANTED
+def _end(crossed: bool, taken: Taken) -> tuple[Outcome, Why]:
+    """What becomes of a measurement that nobody here was told."""
+    if crossed:
+        return Outcome.FORWARDED, Why.TO_SUBSCRIBERS
+    if taken is Taken.MISSED:
+        return Outcome.LATE, Why.WINDOW_CLOSED
+    return Outcome.MERGED, Why.WINDOWED if taken is Taken.COUNTED else Why.UNWANTED
 
 
 def seen_before(desk: Desk, broker: str, slot: Slot, topic: Topic, arrived: Arrived) -> bool:

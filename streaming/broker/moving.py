@@ -8,12 +8,13 @@ from msgspec import structs
 
 from streaming.broker.desk import Desk
 from streaming.broker.gathering import enter, make_room
+from streaming.broker.offering import hear_window
 from streaming.broker.pacing import reconsider_beats, reconsider_caps
 from streaming.broker.passing import MOST_HOPS
 from streaming.broker.state import Closed, Slot
 from streaming.broker.telling import deliver, release, settle_all, tell, tell_links, watch
 from streaming.broker.timers import advance_all
-from streaming.broker.values import EventNews, HandOver, Heard, Outcome, Why
+from streaming.broker.values import EventNews, HandOver, Heard, Outcome, Why, WindowRecord
 from streaming.gather.ledger import Ledger
 from streaming.gather.open_event import EventKey, OpenEvent, Span, open_from
 from tidings import event as events
@@ -29,6 +30,9 @@ def heard(desk: Desk, happened: Heard) -> None:
     if desk.is_repeat(happened.broker, happened.sender, happened.stamp):
         return
     desk.heard(happened.broker, happened.sender, record, happened.size)
+    if isinstance(record, WindowRecord):
+        hear_window(desk, happened, record)
+        return
     place = desk.plan.place(happened.broker, record.topic)
     if isinstance(record, HandOver) and place.role in (Role.PASSES, Role.GONE):
         to = happened.sender if place.role is Role.GONE else place.toward

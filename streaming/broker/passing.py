@@ -5,6 +5,7 @@ from __future__ import annotations
 from streaming.broker.desk import Desk, unknown_broker
 from streaming.broker.filtering import Offered, wanted
 from streaming.broker.gathering import gather, make_room, measure, seen_before
+from streaming.broker.offering import offer_publication
 from streaming.broker.state import Slot
 from streaming.broker.values import Arrived, Outcome, PassedOn, Unsent, Why
 from streaming.gather.open_event import EventKey
@@ -100,14 +101,15 @@ def _spread(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Arrive
     unsent = desk.books(at[0]).unsent
     links = {neighbour: profile for neighbour, profile in place.links.items() if neighbour != happened.sender}
     offered = Offered(at[0], at[1], at[2], message.fields, happened.origin.append_ms)
-    crossed = False
+    crossed = set()
     for neighbour, goes in wanted(desk, place, offered, links).items():
-        if goes:
-            crossed = _send(desk, happened, neighbour) or crossed
-        else:
+        if not goes:
             unsent[neighbour, Unsent.FILTERED] += 1
+        elif _send(desk, happened, neighbour):
+            crossed.add(neighbour)
+    counted = offer_publication(desk, happened, crossed)
     if not topic.gather:
-        measure(desk, at, slot, topic, happened, crossed=crossed)
+        measure(desk, at, slot, topic, happened, crossed=bool(crossed), counted=counted)
     elif at[:2] in desk.plan.snapshot.by_topic or not crossed:
         gather(desk, at, slot, topic, happened)
     else:

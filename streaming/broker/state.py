@@ -174,6 +174,10 @@ class BucketState:
     """By broker and topic, for topics whose filter is adaptive."""
     beats: dict[str, int] = field(default_factory=dict)
     """By subscription, the last heartbeat; for those that this bucket beats for."""
+    offered: int = 0
+    """How much was offered to the windows beyond links."""
+    ticked: tuple[int, int] = (0, 0)
+    """The version of the control data that the last tick named, and when it was first named: from then on all is held to it."""
     wake_ms: int = field(default=0, compare=False)
     """No timer fires before this; it only saves looking, so it is not part of what is stored."""
     changed: bool = field(default=False, compare=False)

@@ -70,6 +70,9 @@ def _ticked(desk: Desk, tick: Ticked) -> None:
     state.partitions = tick.partitions
     state.marks = {p: ms for p, ms in state.marks.items() if p in tick.partitions}
     _adopt(desk, tick.version, tick.append_ms)
+    if tick.version > state.ticked[0]:
+        state.ticked = (tick.version, tick.append_ms)
+        state.changed = True
     for broker in desk.plan.overlay.brokers if desk.rules.hosted is None else desk.rules.hosted:
         if desk.plan.has(broker):
             state.books_of(broker)  # empty books are told too: nothing received is news to a person who looks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from streaming.broker.desk import Desk
+from streaming.broker.offering import offer_event
 from streaming.broker.pacing import beat, end_waiting, forget_caps, tell_waiting
 from streaming.broker.state import NEVER, Closed, Slot
 from streaming.broker.telling import deliver, release, settle_all, tell
@@ -83,6 +84,7 @@ def close(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) -
     if event.kept:
         _put_kept_aside(desk, event)
     settle_all(event, desk.books(event.at[0]), Outcome.MERGED, Why.UNWANTED)
+    offer_event(desk, event, desk.place_of(event))
     slot.open.remove(event)
     window_ms = topic.timing.window_ms
     if now_ms >= event.opened_ms + window_ms:

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from streaming.gather.entry import Entry, Origin
 from streaming.gather.open_event import OpenEvent, Span
+from streaming.windows.items import Windowed
 from tidings.errors import Unreadable
 from tidings.message import Message
 from tidings.notification import Encoding, Notification
@@ -69,7 +70,25 @@ class HandOver:
         return self.topic, self.key
 
 
-LinkRecord: TypeAlias = PassedOn | EventNews | HandOver
+@dataclass(frozen=True, slots=True)
+class WindowRecord:
+    """Something for the windows beyond a link: a publication that crosses for them alone, an aggregate, or how far they are."""
+
+    topic: str
+    key: str
+    item: Windowed
+
+    @property
+    def about(self) -> tuple[str, str]:
+        return self.topic, self.key
+
+
+LinkRecord: TypeAlias = PassedOn | EventNews | HandOver | WindowRecord
+
+
+def kind_of(record: LinkRecord) -> str:
+    """The word that a record of a link is counted under."""
+    return type(record.item if isinstance(record, WindowRecord) else record).__name__
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +141,7 @@ class Heard:
     origin: Origin
     broker: str
     sender: str
-    record: EventNews | HandOver
+    record: EventNews | HandOver | WindowRecord
     stamp: Stamp = UNSTAMPED
     size: int = 0
 
@@ -202,6 +221,8 @@ class Why(StrEnum):
     """Its news left for subscribers at other brokers only."""
     HANDED_OVER = "handed-over"
     """It was held, and another broker gathers now."""
+    WINDOWED = "windowed"
+    """It counts in the windows of aggregate subscriptions."""
     CUT_OFF = "cut-off"
     """Its event ended while no link led to some of those who subscribe to it."""
 
@@ -276,4 +297,24 @@ class FilterDecided:
     would: Mapping[str, int]
 
 
-Output: TypeAlias = Tell | Send | PutAside | Decided | FilterDecided
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Something that may cross a link for the windows beyond it: the side pipeline decides. To nobody means its own windows.
+
+    ``number`` counts what the bucket offered: after a crash some are offered twice. ``via`` is the neighbour that it came from.
+    """
+
+    sender: str
+    to: str
+    topic: str
+    item: Windowed
+    number: int
+    via: str | None = None
+    crosses: bool = False
+    """It crosses anyway, for a subscription to events."""
+    at_ms: int = 0
+    version: int = 0
+    """Of the control data that it was offered by."""
+
+
+Output: TypeAlias = Tell | Send | PutAside | Decided | FilterDecided | Offer

@@ -21,12 +21,14 @@ from streaming.broker import crossing
 from streaming.broker.books import Books
 from streaming.broker.inputs import MOST_VALUE_BYTES, Ticker
 from streaming.broker.state import Rules
-from streaming.broker.values import FilterDecided, Outcome, Output, PutAside, Send, Tell
+from streaming.broker.values import FilterDecided, Offer, Outcome, Output, PutAside, Send, Tell
 from streaming.fast.engine import Setting, process
 from streaming.fast.keeping import Bucket, Store, read_note
 from streaming.fast.reading import COLUMNS, rows_of
 from streaming.fast.rows import Rows
 from streaming.fast.seed import read_seed
+from streaming.side.values import Clocked
+from streaming.side.wire import clock_record, offer_record
 from tidings.codec import MessageLimits, encode_notification
 from tidings.control import Snapshot
 from tidings.errors import BadState
@@ -76,6 +78,7 @@ def bucket_function(settings: BucketSettings) -> Callable[[Any, Iterable[pd.Data
         # What a seed says of the books, nobody has been told.
         before = {} if seed else {broker: books.to_dict() for broker, books in state.books.items()}
         state.changed = False
+        before_ms, ticked = state.clock_ms, state.ticked
         with _no_collection():
             rows = _rows(list(frames), settings)
             outputs = process(state, bucket.shelf, rows, _setting(settings, number))
@@ -84,7 +87,11 @@ def bucket_function(settings: BucketSettings) -> Callable[[Any, Iterable[pd.Data
                 group_state.update((store.save(bucket),))
             _at_hand[settings.state_dir, number] = bucket
             service = str(settings.ticker.service)
-            records = [*to_records(outputs, rows), *books_records(service, number, before, state.books)]
+            records = [*to_records(outputs, rows, service, number), *books_records(service, number, before, state.books)]
+            if load_plan(settings, state.version).windowed_topics:
+                # What this batch writes is not all there yet; what the batch before it wrote is.
+                clock = Clocked(number, settings.rules.buckets, before_ms, ticked)
+                records.append((names.OFFERS, *clock_record(service, clock), []))
             records += [record for gone in (seed.gone if seed else ()) for record in _empty_books(service, *gone)]
         if records:
             yield pd.DataFrame(records, columns=OUTPUT_COLUMNS)
@@ -113,7 +120,7 @@ def _setting(settings: BucketSettings, number: int) -> Setting:
     return Setting(lambda version: load_plan(settings, version), rules, settings.limits, settings.ticker)
 
 
-def to_records(outputs: Iterable[Output], rows: Rows) -> Iterator[tuple[Any, ...]]:
+def to_records(outputs: Iterable[Output], rows: Rows, service: str, number: int) -> Iterator[tuple[Any, ...]]:
     """Kafka records for what is to be done; records put aside carry the bytes as they came."""
     for output in outputs:
         match output:
@@ -126,6 +133,8 @@ def to_records(outputs: Iterable[Output], rows: Rows) -> Iterator[tuple[Any, ...
                 yield link, names.record_key(*output.record.about), crossing.encode(output.record, output.stamp), []
             case PutAside():
                 yield _aside(output, rows)
+            case Offer():
+                yield names.OFFERS, *offer_record(service, f"{service}/{number}", output), []
             case FilterDecided():
                 yield names.DECISIONS, names.record_key(output.sender, output.topic), _decision(output), []
             case _:
@@ -171,7 +180,7 @@ def aside_headers(aside: PutAside, value: bytes | None) -> Iterator[tuple[str, b
         yield "cut", b"true"
 
 
-def books_records(service: str, bucket: int, before: dict[str, Any], books: dict[str, Books]) -> Iterator[tuple[Any, ...]]:
+def books_records(service: str, bucket: int | str, before: dict[str, Any], books: dict[str, Books]) -> Iterator[tuple[Any, ...]]:
     """The bucket's totals for every broker where they changed: the latest record of a key is the truth."""
     for broker, current in sorted(books.items()):
         totals = current.to_dict()

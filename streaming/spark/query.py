@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupStateTimeout
 
@@ -42,13 +42,9 @@ def start_query(
 
     It refuses to if records that it has not read are gone, unless it is told to go ``over_gaps``.
     """
-    kafka = {f"kafka.{name}": value for name, value in settings.kafka_properties.items()}
-    kafka["kafka.bootstrap.servers"] = settings.bootstrap_servers
-    source = spark.readStream.format("kafka").options(**kafka)
+    source = spark.readStream.format("kafka").options(**kafka_options(settings))
     source = source.option("subscribePattern", settings.inputs).option("startingOffsets", starting)
     source = source.option("failOnDataLoss", str(not over_gaps).lower())
-    # Spark reads only what is there already; the default half second of waiting for more would be half of a small batch.
-    source = source.option("kafka.fetch.max.wait.ms", "10")
     if settings.max_offsets_per_trigger:
         source = source.option("maxOffsetsPerTrigger", settings.max_offsets_per_trigger)
     # Spark's watermark follows append time and shows in its progress; windows close by the lowest mark (see bucket state).
@@ -62,9 +58,23 @@ def start_query(
     outputs = rows.groupBy("bucket").applyInPandasWithState(
         bucket_function(settings.bucket), OUTPUT_SCHEMA, STATE_SCHEMA, "append", GroupStateTimeout.NoTimeout
     )
-    sink = outputs.writeStream.format("kafka").options(**kafka)
+    return to_kafka(outputs, settings, settings.checkpoint, "tidings")
+
+
+def kafka_options(settings: QuerySettings) -> dict[str, str]:
+    """How to reach Kafka, in the words of Spark."""
+    kafka = {f"kafka.{name}": value for name, value in settings.kafka_properties.items()}
+    kafka["kafka.bootstrap.servers"] = settings.bootstrap_servers
+    # Spark reads only what is there already; the default half second of waiting for more would be half of a small batch.
+    kafka["kafka.fetch.max.wait.ms"] = "10"
+    return kafka
+
+
+def to_kafka(outputs: DataFrame, settings: QuerySettings, checkpoint: Path, name: str) -> StreamingQuery:
+    """Start a query that writes each row to the Kafka topic it names."""
+    sink = outputs.writeStream.format("kafka").options(**kafka_options(settings))
     # Dead letters are as large as what was sent, and have their reason with them.
     sink = sink.option("kafka.max.request.size", str(names.LARGEST_RECORD_BYTES + 1024 * 1024))
     # Resolved, as the file system that is used has no symbolic links (decision 0016).
-    sink = sink.option("checkpointLocation", str(settings.checkpoint.resolve())).outputMode("append").queryName("tidings")
+    sink = sink.option("checkpointLocation", str(checkpoint.resolve())).outputMode("append").queryName(name)
     return sink.trigger(processingTime=f"{settings.trigger_ms} milliseconds").start()

@@ -38,9 +38,20 @@ def test_only_who_changes_control_data_may_write_it():
 
 
 def test_only_the_service_may_write_what_others_trust():
-    own = {names.CLOCK, names.BOOKS, names.LATE, names.DEAD_LETTER, names.DECISIONS, "notify.", "link."}
+    own = {names.CLOCK, names.BOOKS, names.LATE, names.DEAD_LETTER, names.DECISIONS, names.OFFERS, "notify.", "link."}
     writers = {role for role in Role for a in acls(role, "x") if a.name in own and a.operation is Operation.WRITE}
     assert writers == {Role.SERVICE}
+
+
+def test_who_follows_decisions_reads_these_alone():
+    rights = {(a.name, a.operation) for a in acls(Role.DECISIONS) if a.resource is Resource.TOPIC}
+    assert rights == {(names.DECISIONS, Operation.READ)}
+
+
+def test_what_brokers_offer_is_between_the_service_and_itself():
+    users = {(role, a.operation) for role in Role for a in acls(role, "x") if a.name == names.OFFERS}
+    of_service = {Operation.READ, Operation.WRITE, Operation.DESCRIBE_CONFIGS}
+    assert users == {(Role.SETUP, Operation.CREATE), *((Role.SERVICE, operation) for operation in of_service)}
 
 
 @pytest.mark.parametrize("role", Role)

@@ -96,7 +96,7 @@ def records_after(messages: Iterable[Message]) -> list[tuple[Any, ...]]:
             script.publish(message.fields, message.key, message.topic, **said)
             script.tick(2500)
     script.refuse()
-    return list(to_records(map(with_entry, script.run()[1]), None))
+    return list(to_records(map(with_entry, script.run()[1]), None, "s", 0))
 
 
 def with_entry(output: Output) -> Output:

@@ -29,6 +29,7 @@ TOPIC = {
     "hold_ms": 4000,
     "remember_ms": 10000,
 }
+WINDOWED = {"kind": "subscription", "name": "w", "subscriber": "w", "topic": "t"}
 SUBSCRIPTION = {
     "kind": "subscription",
     "name": "ops-incidents",
@@ -131,7 +132,11 @@ def test_a_snapshot_survives_as_json():
         ({**SUBSCRIPTION, "deliver": "publish.b1"}, "cannot be delivered"),
         ({**SUBSCRIPTION, "deliver": "__consumer_offsets"}, "cannot be delivered"),
         ({**SUBSCRIPTION, "deliver": "no spaces"}, "cannot be delivered"),
-        ({**SUBSCRIPTION, "window": {"size_ms": 1000}}, "not available yet"),
+        ({**WINDOWED, "window": {"size_ms": 1000}}, "'window': 'of' must be an object"),
+        ({**WINDOWED, "window": {"size_ms": 0, "of": {"n": "count()"}}}, "'size_ms' must be an integer of milliseconds"),
+        ({**WINDOWED, "window": {"size_ms": 1000, "of": {"n": "mean(a)"}}}, "does not parse"),
+        ({**WINDOWED, "window": {"size_ms": 1000, "of": {"n": "count()"}}, "every_ms": 5}, "'every_ms' is about single events"),
+        ({"kind": "topic", "name": "t", "decider": "dice"}, "'decider' must be one of adock"),
         ({"kind": "subscription", "name": "s", "topic": "t"}, "'subscriber' is required"),
         ({"kind": "subscription", "name": "s", "subscriber": "ops"}, "'topic' is required"),
         ({"kind": "broker", "name": "b.1"}, "a broker's name"),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidings.cli import reach, show
+from tidings.cli.decisions import windows_table
 from tidings.errors import KafkaUnreachable
 
 if TYPE_CHECKING:
@@ -97,18 +98,22 @@ def _print(current: Mapping[str, Books], as_json: bool) -> None:
 
 
 def render(current: Mapping[str, Books]) -> Group:
-    """A table for each broker, or a row for each when there are many; and a table of the links."""
+    """A table for each broker, or a row for each when there are many; a table of the links, and one of windows over them."""
     from rich.console import Group
     from rich.text import Text
 
     from producers.books import links
+    from producers.decisions import crossed_by_books
 
     busy = {broker: each for broker, each in current.items() if each.received or each.notifications or each.heard}
     if not busy:
         return Group(Text("Nothing has been received yet."))
     tables = [_table(*each) for each in busy.items()] if len(busy) <= _MOST_TABLES else [_rows(busy)]
-    crossed = links(current)
-    return Group(*tables, *([_links(crossed)] if crossed else []))
+    if crossed := links(current):
+        tables.append(_links(crossed))
+    if windows := crossed_by_books(current):
+        tables.append(windows_table(windows))
+    return Group(*tables)
 
 
 def _table(broker: str, each: Books) -> Table:
@@ -142,7 +147,7 @@ def _rows(busy: Mapping[str, Books]) -> Table:
 
     whole = total(busy.values())
     columns = ("received", "told", "forwarded", "merged", "redundant", "late", "dead_lettered", "held")
-    table = _slim(show.count(len(busy), "broker"), show_footer=True)
+    table = show.slim_table(show.count(len(busy), "broker"), show_footer=True)
     table.add_column("broker", "all", overflow="fold")
     for column in columns:
         table.add_column(column.replace("_", "-"), f"{whole.to_dict()[column]:,}", justify="right", overflow="fold")
@@ -162,7 +167,7 @@ def _rows(busy: Mapping[str, Books]) -> Table:
 def _links(crossed: Sequence[Mapping[str, Any]]) -> Table:
     """What crossed each link, as its far end has it; what is still on its way, or lost, has a column only if there is any."""
     missing = any(link["sent"] != link["messages"] for link in crossed)
-    table = _slim("Links")
+    table = show.slim_table("Links")
     for column in ("from", "to", "messages", "bytes", "of which", "spared", "because", *["in flight or lost"] * missing):
         text = column in ("from", "to", "of which", "because")
         table.add_column(column, justify="left" if text else "right", overflow="fold")
@@ -172,16 +177,6 @@ def _links(crossed: Sequence[Mapping[str, Any]]) -> Table:
         counts = (f"{link['messages']:,}", f"{link['bytes']:,}", _listed(kinds), f"{link['unsent']:,}", _listed(link["reasons"]))
         gap = link["sent"] - link["messages"]
         table.add_row(*ends, *counts, *[f"{gap:,}" if gap else ""] * missing)
-    return table
-
-
-def _slim(title: str, *, show_footer: bool = False) -> Table:
-    """A table with many columns: without lines between them."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, show_footer=show_footer)
-    table.padding, table.pad_edge = (0, 1, 0, 0), False
     return table
 
 

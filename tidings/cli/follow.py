@@ -1,4 +1,4 @@
-"""Printing notifications as they come, until there were enough, the time is over, or somebody presses Ctrl-C."""
+"""Printing what comes, until there was enough, the time is over, or somebody presses Ctrl-C."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Timeout: TypeAlias = Annotated[
 
 _TURN_S = 0.25
 _QUIET_S = 10.0
-"""After so long without a notification, look whether Kafka is still there."""
+"""After so long without anything new, look whether Kafka is still there."""
 
 
 def follow(
@@ -38,30 +38,51 @@ def follow(
     timeout_s: float | None = None,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> None:
-    """Print what comes. Raises when fewer came in time than were asked for."""
+    """Print the notifications that come. Raises when fewer came in time than were asked for."""
     console = show.console()
-    started = heard = time.monotonic()
-    shown = 0
-    while count is None or shown < count:
-        now = time.monotonic()
-        if timeout_s is not None and now - started >= timeout_s:
-            break
-        delivery = subscriber.receive(_TURN_S)
-        if delivery is None:
-            meanwhile()
-            if now - heard > _QUIET_S:
-                connection.check()
-                heard = now
-            continue
-        heard = now
-        if not wanted(delivery.notification):
-            continue
-        shown += 1
+
+    def hear(timeout_s: float) -> bool | None:
+        delivery = subscriber.receive(timeout_s)
+        if delivery is None or not wanted(delivery.notification):
+            return None if delivery is None else False
         if as_json:
             from tidings.codec import notification_dict
 
             show.as_json(notification_dict(delivery.notification))
         else:
             console.print(show.notification_line(delivery.notification, delivery.append_ms))
-    if count is not None and shown < count:
-        raise TidingsError(f"only {shown} of {show.count(count, 'notification')} came within {timeout_s:g} s")
+        return True
+
+    listen(connection, hear, "notification", count=count, timeout_s=timeout_s, meanwhile=meanwhile)
+
+
+def listen(
+    connection: Connection,
+    hear: Callable[[float], bool | None],
+    thing: str,
+    *,
+    count: int | None = None,
+    timeout_s: float | None = None,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> None:
+    """Have things heard as they come: ``hear`` says whether one was wanted, or None when none came in so many seconds.
+
+    Raises when fewer came in time than were asked for.
+    """
+    started = heard = time.monotonic()
+    number = 0
+    while count is None or number < count:
+        now = time.monotonic()
+        if timeout_s is not None and now - started >= timeout_s:
+            break
+        wanted = hear(_TURN_S)
+        if wanted is not None:
+            heard = now
+            number += wanted
+            continue
+        meanwhile()
+        if now - heard > _QUIET_S:
+            connection.check()
+            heard = now
+    if count is not None and number < count:
+        raise TidingsError(f"only {number} of {show.count(count, thing)} came within {timeout_s:g} s")

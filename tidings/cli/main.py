@@ -11,7 +11,22 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from tidings.cli import books, check, control, demo, experiment, explain, publish, replay, state, subscribe, topology, up, watch
+from tidings.cli import (
+    books,
+    check,
+    control,
+    decisions,
+    demo,
+    experiment,
+    explain,
+    publish,
+    replay,
+    state,
+    subscribe,
+    topology,
+    up,
+    watch,
+)
 from tidings.errors import TidingsError
 
 app = typer.Typer(
@@ -32,6 +47,7 @@ app.command(rich_help_panel=_CLIENTS)(publish.publish)
 app.command(rich_help_panel=_CLIENTS)(subscribe.subscribe)
 app.command(rich_help_panel=_CLIENTS)(watch.watch)
 app.command(rich_help_panel=_CLIENTS)(books.books)
+app.command(rich_help_panel=_CLIENTS)(decisions.decisions)
 app.command(rich_help_panel=_CLIENTS)(explain.explain)
 app.command(rich_help_panel=_CLIENTS)(replay.replay)
 app.add_typer(control.app, name="control", rich_help_panel=_CLIENTS)

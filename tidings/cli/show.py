@@ -8,18 +8,20 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from tidings.values import Value, plain
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
     from rich.text import Text
 
-    from tidings.notification import Notification
+    from tidings.notification import Notification, ToldWindow
 
 _PIPE_COLUMNS = 120
+_DECIMALS = 4
 _REASON_STYLE = {
     "first": "bold green",
     "news": "bold cyan",
@@ -27,6 +29,7 @@ _REASON_STYLE = {
     "final": "bold yellow",
     "digest": "bold magenta",
     "heartbeat": "dim",
+    "aggregate": "bold blue",
 }
 
 
@@ -67,12 +70,40 @@ def printable(text: str) -> str:
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
+def slim_table(title: str, *, show_footer: bool = False) -> Table:
+    """A table with many columns: without lines between them."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, show_footer=show_footer)
+    table.padding, table.pad_edge = (0, 1, 0, 0), False
+    return table
+
+
 def clock_time(ms: int) -> str:
     """A time of day where the reader is, with the date when it is not today's."""
-    moment = datetime.fromtimestamp(ms / 1000, tz=UTC).astimezone()
-    today = datetime.now(tz=UTC).astimezone().date()
-    shown = moment.strftime("%H:%M:%S.") + f"{ms % 1000:03d}"
-    return shown if moment.date() == today else f"{moment.date()} {shown}"
+    return _dated(ms, _today(), fine=True)
+
+
+def span(start_ms: int, end_ms: int) -> str:
+    """From when to when, where the reader is; with dates when it is not all today, and milliseconds when there are any."""
+    fine = bool(start_ms % 1000 or end_ms % 1000)
+    return f"{_dated(start_ms, _today(), fine)}–{_dated(end_ms, _moment(start_ms).date(), fine)}"
+
+
+def _dated(ms: int, usual: date, fine: bool) -> str:
+    """A time of day, with the date when it is not the usual one."""
+    moment = _moment(ms)
+    shown = moment.strftime("%H:%M:%S") + (f".{ms % 1000:03d}" if fine else "")
+    return shown if moment.date() == usual else f"{moment.date()} {shown}"
+
+
+def _moment(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms // 1000, tz=UTC).astimezone()
+
+
+def _today() -> date:
+    return datetime.now(tz=UTC).astimezone().date()
 
 
 def value(fact: Value) -> str:
@@ -101,6 +132,9 @@ def notification_line(notification: Notification, append_ms: int) -> Text:
         line.append(f"{printable(notification.topic)}  {reason}  {alive(notification)}", style=_REASON_STYLE[reason])
         line.append(f"  → {printable(notification.subscription)}", style="dim")
         return line
+    if notification.window is not None:
+        line.append_text(_aggregate(notification, notification.window))
+        return line
     line.append(f"{printable(notification.topic)} · {printable(notification.key)}", style="bold")
     line.append(f"  {reason:<8}", style=_REASON_STYLE.get(reason, "bold"))
     line.append(f"  {all_news(notification)}")
@@ -112,6 +146,40 @@ def notification_line(notification: Notification, append_ms: int) -> Text:
         line.append(f"  disputed: {said}", style="yellow")
     line.append(f"  → {printable(notification.subscription)}", style="dim")
     return line
+
+
+def _aggregate(notification: Notification, window: ToldWindow) -> Text:
+    """What is told of a window."""
+    from rich.text import Text
+
+    reason = str(notification.reason)
+    line = Text()
+    line.append(printable(notification.topic), style="bold")
+    line.append(f"  {reason}", style=_REASON_STYLE.get(reason, "bold"))
+    line.append(f"  {numbers(window.start, window.end) if window.counted else span(window.start, window.end)}")
+    line.append(f"  {facts({name: _rounded(fact) for name, fact in notification.news.items()})}")
+    line.append(f"  ({count(notification.reports, 'publication')})", style="dim")
+    if window.left_out:
+        useless = ", ".join(f"{number:,} for {printable(name)}" for name, number in window.left_out.items())
+        line.append(f"  left out: {useless}", style="yellow")
+    line.append(f"  → {printable(notification.subscription)}", style="dim")
+    return line
+
+
+def numbers(start: int, end: int) -> str:
+    """The publications of a window that counts them; ``end`` is the first after them.
+
+    >>> numbers(100, 200), numbers(7, 8)
+    ('publications 100–199', 'publication 7')
+    """
+    return f"publications {start:,}–{end - 1:,}" if end - start > 1 else f"publication {start:,}"
+
+
+def _rounded(fact: Value) -> Value:
+    """An average is rarely a round number, and nobody reads sixteen digits; as JSON it has them all."""
+    if not isinstance(fact, float):
+        return fact
+    return round(fact, _DECIMALS) if abs(fact) >= 1 else float(f"{fact:.{_DECIMALS}g}")
 
 
 def all_news(notification: Notification) -> str:

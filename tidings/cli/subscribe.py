@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Container
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,8 +15,12 @@ from tidings.predicate import Missing
 
 if TYPE_CHECKING:
     from producers.connection import Connection
+    from tidings.aggregate import Aggregate
 
 _PANEL = "What is told"
+_WINDOWS = "Over windows"
+_LONGEST_NAME = 80
+"""Of a result that is called after its function."""
 
 
 def subscribe(
@@ -51,6 +57,33 @@ def subscribe(
     missing: Annotated[
         Missing, typer.Option(help="A field that WHERE needs is not known yet: tell, or wait?", rich_help_panel=_PANEL)
     ] = Missing.OPTIMISTIC,
+    window: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE[/SHIFT]",
+            help="Tell of windows, not of events: 10s/5s is ten seconds every five, 1m every minute, 100/50 is publications.",
+            show_default=False,
+            rich_help_panel=_WINDOWS,
+        ),
+    ] = None,
+    of: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[NAME=]FUNCTION",
+            help="What of each window, as in: avg(speed). May be given again.",
+            show_default=False,
+            rich_help_panel=_WINDOWS,
+        ),
+    ] = None,
+    grace: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="How long a window waits for what comes late.", show_default="1s", rich_help_panel=_WINDOWS
+        ),
+    ] = None,
+    empty: Annotated[
+        bool, typer.Option("--empty", help="Tell also of windows without publications.", rich_help_panel=_WINDOWS)
+    ] = False,
     broker: Annotated[str, typer.Option(help="The broker to subscribe at.", rich_help_panel=_PANEL)] = "b1",
     deliver: Annotated[
         str | None, typer.Option(help="The Kafka topic for it.", show_default="notify.SUBSCRIBER", rich_help_panel=_PANEL)
@@ -71,6 +104,8 @@ def subscribe(
     The subscription stays when this command ends; `tidings control delete subscription/NAME` ends it.
 
     Example: tidings subscribe ops --topic incident --where "severity >= 2" --fields what,where
+
+    Over windows: tidings subscribe speed --topic reading --window 10s/5s --of 'avg(speed)' --where "road = 'E45'"
     """
     from producers import control
     from producers.subscriber import Subscriber
@@ -86,8 +121,11 @@ def subscribe(
         "missing": "" if missing is Missing.OPTIMISTIC else str(missing),
         "deliver": deliver,
     }
-    record = {"kind": "subscription", "name": name, "subscriber": subscriber or name, "broker": broker, "topic": topic}
-    record |= {property: value for property, value in said.items() if value}
+    about = {"kind": "subscription", "name": name, "subscriber": subscriber or name, "broker": broker, "topic": topic}
+    record: dict[str, Any] = about | {property: value for property, value in said.items() if value}
+    if (over := _over(window, of or [], grace, empty)) is not None:
+        _refuse_options_of_events(record)
+        record["window"] = over
     control.check(key, record)
     connection = reach.connect(bootstrap_servers, dir, properties)
     if no_follow:
@@ -99,6 +137,81 @@ def subscribe(
         _announce(connection, key, record, quiet=True)
         show.remark(f"{name} is told on the Kafka topic {kafka_topic}; Ctrl-C ends the reading, not the subscription")
         follow(connection, reader, as_json=as_json, count=count, timeout_s=timeout)
+
+
+def _over(window: str | None, of: list[str], grace: str | None, empty: bool) -> dict[str, Any] | None:
+    """The property `window` that the options ask for, if they ask for one."""
+    if window is None:
+        for option, given in (("--of", of), ("--grace", grace), ("--empty", empty)):
+            if given:
+                raise typer.BadParameter("this is about windows: name one too, as in --window 10s/5s", param_hint=option)
+        return None
+    if not of:
+        raise typer.BadParameter("say what is told of each window, as in --of 'avg(speed)'", param_hint="--window")
+    from tidings.window import read_span
+
+    said: dict[str, Any] = {**read_span(window), "of": results(of)}
+    if grace is not None:
+        said["grace_ms"] = _milliseconds(grace)
+    return said | ({"empty": True} if empty else {})
+
+
+def _refuse_options_of_events(record: dict[str, Any]) -> None:
+    for property in ("every_ms", "settle_ms", "at_most", "fields"):
+        if property in record:
+            raise typer.BadParameter(
+                "this is about single events, and with --window none is told", param_hint=f"--{property.replace('_', '-')}"
+            )
+
+
+def _milliseconds(text: str) -> int:
+    from tidings.window import BadWindow, read_span
+
+    try:
+        [(unit, number)] = read_span(text).items()
+    except (BadWindow, ValueError):
+        unit, number = "", 0
+    if unit != "size_ms":
+        raise typer.BadParameter(f"{text!r} is no time; it is written as 500ms, 2s or 1m", param_hint="--grace")
+    return number
+
+
+def results(of: list[str]) -> dict[str, str]:
+    """Each result's name and function. One that was given no name is called after its function and field.
+
+    >>> results(["avg(speed)", "count()", "n=count(speed)"])
+    {'n': 'count(speed)', 'avg_speed': 'avg(speed)', 'count': 'count()'}
+    >>> results(["ema(speed, 0.1)", "ema(speed, 0.5)"])
+    {'ema_speed': 'ema(speed, 0.1)', 'ema_speed_2': 'ema(speed, 0.5)'}
+    """
+    from tidings.aggregate import parse
+
+    found: dict[str, str] = {}
+    unnamed = []
+    for text in of:
+        name, equals, function = text.partition("=")
+        if not equals or "(" in name:  # a field in quotes may have a '=' too
+            unnamed.append(parse(text))
+            continue
+        name = name.strip()
+        if name in found:
+            raise typer.BadParameter(f"two results are called {name!r}", param_hint="--of")
+        found[name] = str(parse(function))
+    for aggregate in dict.fromkeys(unnamed):
+        found[_unused(_called(aggregate), found)] = str(aggregate)
+    return found
+
+
+def _called(aggregate: Aggregate) -> str:
+    """A name that needs no quotes, whatever the field is called."""
+    field = "".join(each if each.isalnum() else "_" for each in aggregate.field or "")
+    words = [str(aggregate.function), *(word for word in field.split("_") if word)]
+    return "_".join(words)[:_LONGEST_NAME]
+
+
+def _unused(name: str, used: Container[str]) -> str:
+    numbered = (name if number == 1 else f"{name}_{number}" for number in itertools.count(1))
+    return next(each for each in numbered if each not in used)
 
 
 def _announce(connection: Connection, key: str, record: dict[str, Any], *, quiet: bool, as_json: bool = False) -> None:

@@ -211,6 +211,38 @@ def test_before_anything_came_there_are_no_tables() -> None:
     assert shown({"b1": Books()}) == ["Nothing has been received yet."]
 
 
+# ---- windows ----------------------------------------------------------------------------------------------------------
+
+
+def windowed() -> dict[str, Books]:
+    """b1 decided for windows over its links to b2 and b3; b2 for none."""
+    current = pair()
+    counts = {"forward": 3, "aggregate": 7, "sent": 1300, "would-forward": 4000, "would-aggregate": 1000, "would-wad": 1}
+    current["b1"].windows.update({("b2", word): count for word, count in counts.items()} | {("b3", "aggregate"): 2})
+    return current
+
+
+def test_windows_have_a_table_of_their_own() -> None:
+    heading, first, second, whole = table(shown(windowed()), "Windows")
+    assert heading == [
+        *("from", "to", "windows", "forwarded", "aggregated", "crossed", "always forward", "saved"),
+        *("always aggregate", "saved"),
+    ]
+    assert first == ["b1", "b2", "10", "3", "7", "1,300", "4,000", "68%", "1,000", "-30%"]
+    assert second == ["b1", "b3", "2", "0", "2", "0", "0", "0"]
+    assert whole == ["all", "12", "3", "9", "1,300", "4,000", "68%", "1,000", "-30%"]
+
+
+def test_without_windows_there_is_no_table_of_them() -> None:
+    assert "Windows" not in shown(pair())
+
+
+def test_no_figure_of_a_window_is_cut_on_a_narrow_terminal() -> None:
+    lines = shown(windowed(), width=80)
+    assert max(map(len, lines)) <= 80
+    assert "…" not in "\n".join(lines)
+
+
 # ---- the command ------------------------------------------------------------------------------------------------------
 
 
@@ -230,6 +262,12 @@ def test_the_command_prints_links_as_json_and_as_a_table(books: Callable[..., Sa
     assert [(x["from"], x["to"]) for x in said["links"]] == [("b1", "b2"), ("b2", "b1")]
     assert sorted(said["brokers"]) == ["b1", "b2"]
     assert "in flight or lost" in books(pair()).out
+
+
+def test_the_command_prints_windows_as_json_and_as_a_table(books: Callable[..., Said]) -> None:
+    said: Any = json.loads(books(windowed(), "--json").out)
+    assert said["brokers"]["b1"]["links"]["windows"]["b2"]["would-forward"] == 4000
+    assert "always aggregate" in books(windowed()).out
 
 
 def test_the_exit_code_is_1_if_one_of_many_does_not_balance(books: Callable[..., Said]) -> None:

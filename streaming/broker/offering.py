@@ -1,0 +1,84 @@
+"""What a broker offers to its links for the windows beyond them, and to itself for those of its own subscribers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from enum import StrEnum
+
+from streaming.broker.desk import Desk
+from streaming.broker.values import Arrived, Heard, Outcome, Why, WindowRecord
+from streaming.gather.open_event import OpenEvent
+from streaming.windows.items import Item, Publication, Through, missed, takes
+from tidings import event as events
+from topology.plan import Place, Role
+
+
+class Taken(StrEnum):
+    """What the windows made of a publication."""
+
+    NOWHERE = "nowhere"
+    """No aggregate subscription asks for it."""
+    COUNTED = "counted"
+    MISSED = "missed"
+    """All windows that it would have counted in were closed."""
+
+
+def offer_publication(desk: Desk, arrived: Arrived, crossed: Collection[str]) -> tuple[Taken, list[str]]:
+    """Offer what was published; ``crossed`` are the links that carry it anyway. Also returns who would have wanted it earlier."""
+    message, broker = arrived.message, arrived.broker
+    if message.topic not in desk.plan.windowed_topics:
+        return Taken.NOWHERE, []
+    origin = arrived.entry.origin
+    item = Publication(
+        key=message.key,
+        id=message.message_id,
+        published_ms=arrived.published_ms,
+        entered_ms=origin.append_ms,
+        entered_at=(origin.kafka_topic, origin.partition, origin.offset),
+        fields=dict(message.fields),
+    )
+    taken = _offer(desk, broker, message.topic, item, arrived.sender, crossed)
+    # Whoever it is late for, it is late by the times it has: one broker says so, the one where it entered.
+    wanted = desk.plan.windows(broker, message.topic).values() if arrived.sender is None else ()
+    late = [name for subscriptions in wanted for name in missed(subscriptions, item)]
+    return Taken.COUNTED if taken else Taken.MISSED if late else Taken.NOWHERE, late
+
+
+def offer_event(desk: Desk, event: OpenEvent, place: Place) -> None:
+    """An event has ended: it counts once, as it was in the end, at the time of its first report."""
+    broker, topic, key = event.at
+    if place.role is not Role.GATHERS or topic not in desk.plan.windowed_topics:
+        return
+    item = Publication(
+        key=key,
+        id=event.id,
+        published_ms=event.span.first_ms,
+        entered_ms=event.opened_ms,
+        entered_at=(event.id, 0, 0),
+        fields=dict(events.facts(event.knowledge)),
+    )
+    if not _offer(desk, broker, topic, item, None, ()):
+        subscriptions = desk.plan.windows(broker, topic).values()
+        desk.books(broker).left_out["window"] += any(missed(each, item) for each in subscriptions)
+
+
+def hear_window(desk: Desk, happened: Heard, record: WindowRecord) -> None:
+    """A neighbour decided for a window: what it sent is offered onwards, as it is."""
+    broker, item = happened.broker, record.item
+    if isinstance(item, Through):
+        for to in desk.plan.windows(broker, record.topic):
+            if to != happened.sender:
+                desk.offer(broker, to, record.topic, item, via=happened.sender, at_ms=happened.origin.append_ms)
+        return
+    desk.books(broker).received += 1
+    taken = _offer(desk, broker, record.topic, item, happened.sender, ())
+    desk.decide(happened.origin, broker, Outcome.MERGED, Why.WINDOWED if taken else Why.UNWANTED)
+
+
+def _offer(desk: Desk, broker: str, topic: str, item: Item, via: str | None, crossed: Collection[str]) -> bool:
+    taken = False
+    for to, subscriptions in desk.plan.windows(broker, topic).items():
+        if to != via and any(takes(subscription, item) for subscription in subscriptions):
+            desk.offer(broker, to, topic, item, via=via, crosses=to in crossed)
+            taken = True
+    return taken

@@ -1,0 +1,69 @@
+"""What goes into the side pipeline and what comes out of it, beside what brokers use too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from streaming.broker.values import Offer, Send, Tell
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A bucket of the main pipeline offered something."""
+
+    bucket: str
+    offer: Offer
+
+
+@dataclass(frozen=True, slots=True)
+class Clocked:
+    """A bucket of the main pipeline has offered all that was appended before ``clock_ms``.
+
+    ``ticked`` is the version of the control data that the last tick named, and since when. There are ``of`` such buckets.
+    """
+
+    index: int
+    of: int
+    clock_ms: int
+    ticked: tuple[int, int]
+
+
+SideInput: TypeAlias = Offered | Clocked
+
+
+@dataclass(frozen=True, slots=True)
+class WindowDecided:
+    """What was decided for one link and window."""
+
+    sender: str
+    to: str
+    topic: str
+    subscription: str
+    start_ms: int
+    end_ms: int
+    decider: str
+    choice: str
+    reason: str
+    items: int
+    sent: int
+    would: Mapping[str, int] = field(default_factory=dict)
+
+
+SideOutput: TypeAlias = Send | Tell | WindowDecided
+
+
+@dataclass(frozen=True, slots=True)
+class SideRules:
+    """Which links a bucket has: those of the brokers ``hosted`` whose hash falls on ``index``."""
+
+    service: str
+    index: int = 0
+    buckets: int = 1
+    hosted: frozenset[str] | None = None
+
+    @property
+    def name(self) -> str:
+        """As it signs what it sends."""
+        return f"{self.service}/w{self.index}"

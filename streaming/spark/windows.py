@@ -1,0 +1,111 @@
+"""The side pipeline on Spark: what brokers offer to links goes to buckets of links, which decide when a window expires."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pandas as pd
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.state import GroupStateTimeout
+
+from streaming.broker import crossing
+from streaming.broker.values import Send, Tell
+from streaming.fast.labels import labels_of
+from streaming.side import blob, wire
+from streaming.side.state import SideState
+from streaming.side.step import step
+from streaming.side.values import Offered, SideOutput, SideRules, WindowDecided
+from streaming.spark.bucket import OUTPUT_COLUMNS, OUTPUT_SCHEMA, BucketSettings, books_records, load_plan
+from streaming.spark.query import QuerySettings, kafka_options, to_kafka
+from tidings.codec import encode_notification
+from topology import names
+
+STATE_SCHEMA = "state binary"
+
+_at_hand: dict[tuple[str, int], tuple[bytes, SideState]] = {}
+"""The buckets that this worker had last, each with the bytes it was kept as."""
+
+
+def start_window_query(spark: SparkSession, settings: QuerySettings, *, over_gaps: bool = False) -> StreamingQuery:
+    """Start the side pipeline beside the main one; it goes on where its checkpoint ends."""
+    source = spark.readStream.format("kafka").options(**kafka_options(settings)).option("subscribe", names.OFFERS)
+    source = source.option("startingOffsets", "earliest").option("failOnDataLoss", str(not over_gaps).lower())
+    partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    rows = dealt(source.load(), settings.service, settings.buckets, partitions)
+    outputs = rows.groupBy("bucket").applyInPandasWithState(
+        side_function(settings.bucket, settings.buckets), OUTPUT_SCHEMA, STATE_SCHEMA, "append", GroupStateTimeout.NoTimeout
+    )
+    checkpoint = settings.checkpoint.with_name(settings.checkpoint.name + "-windows")
+    return to_kafka(outputs, settings, checkpoint, "tidings-windows")
+
+
+def dealt(records: DataFrame, service: str, buckets: int, partitions: int) -> DataFrame:
+    """What this service's brokers offered, with the bucket of links it goes to; clocks go to every bucket."""
+    is_clock = F.col("key") == F.lit(service.encode())
+    ours = is_clock | F.col("key").startswith(F.lit(f"{service}/".encode()))
+    labels = F.lit(labels_of(buckets, partitions)).cast("array<int>")
+    bucket: Column = F.pmod(F.xxhash64("key"), F.lit(buckets)).cast("int")
+    target = F.when(is_clock, labels).otherwise(F.array(F.element_at(labels, bucket + 1)))
+    return records.where(ours).select(F.explode(target).alias("bucket"), "offset", "key", "value")
+
+
+def side_function(settings: BucketSettings, buckets: int) -> Callable[[Any, Iterable[pd.DataFrame], Any], Iterator[pd.DataFrame]]:
+    """The stateful function of one bucket of links: converts, calls `step`, converts back."""
+
+    def run(key: tuple[int], frames: Iterable[pd.DataFrame], group_state: Any) -> Iterator[pd.DataFrame]:
+        index = int(key[0]) % buckets
+        kept = bytes(group_state.get[0]) if group_state.exists else b""
+        at_hand = _at_hand.pop((settings.state_dir, index), None)
+        state = at_hand[1] if at_hand is not None and at_hand[0] == kept else blob.decode(kept) if kept else SideState()
+        before, version = {broker: books.to_dict() for broker, books in state.books.items()}, state.version
+        frame = pd.concat(list(frames), ignore_index=True).sort_values("offset")
+        inputs = [wire.read(bytes(k), bytes(v)) for k, v in zip(frame["key"], frame["value"], strict=True)]
+        rules = SideRules(str(settings.ticker.service), index, buckets, settings.rules.hosted)
+        state, outputs = step(state, inputs, lambda number: load_plan(settings, number), rules)
+        # Clocks alone are not worth keeping: the next ones are later.
+        if not kept or outputs or state.version != version or any(isinstance(each, Offered) for each in inputs):
+            kept = blob.encode(state)
+            group_state.update((kept,))
+        _at_hand[settings.state_dir, index] = kept, state
+        records = [*to_records(outputs), *books_records(rules.service, f"w{index}", before, state.books)]
+        if records:
+            yield pd.DataFrame(records, columns=OUTPUT_COLUMNS)
+
+    return run
+
+
+def to_records(outputs: Iterable[SideOutput]) -> Iterator[tuple[Any, ...]]:
+    """Kafka records for what is to be done."""
+    for output in outputs:
+        match output:
+            case Send():
+                link = names.link_topic(output.sender, output.to)
+                yield link, names.record_key(*output.record.about), crossing.encode(output.record, output.stamp), []
+            case Tell():
+                told = output.notification
+                yield output.kafka_topic, names.record_key(told.topic, told.key), encode_notification(told, output.encoding), []
+            case WindowDecided():
+                key = names.record_key(output.sender, output.to)
+                yield names.DECISIONS, key, decision(output), []
+
+
+def decision(decided: WindowDecided) -> bytes:
+    """A choice in the words of the wire."""
+    datum = {
+        "from": decided.sender,
+        "to": decided.to,
+        "topic": decided.topic,
+        "subscription": decided.subscription,
+        "window": {"start_ms": decided.start_ms, "end_ms": decided.end_ms},
+        "decider": decided.decider,
+        "choice": decided.choice,
+        "reason": decided.reason,
+        "items": decided.items,
+        "sent": decided.sent,
+        "would": dict(decided.would),
+    }
+    return json.dumps(datum, separators=(",", ":")).encode()

@@ -1,0 +1,154 @@
+"""The matching graph of one outgoing link: what has not crossed it, against the open ranges it counts in (section VI).
+
+Items are numbered by the caller in the order they come. A publication that crosses anyway, for a plain subscription or for an
+aggregate that cannot be divided, is never in the graph: it costs nothing more. A partial aggregate from upstream is an item
+with one range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from streaming.windows.matching import Matching
+from streaming.windows.parts import Group, Key, Range, Spot
+
+__all__ = ["Graph", "Group", "Range", "Spot"]
+
+
+class Graph:
+    """Items that have not crossed the link, against the open ranges they count in."""
+
+    def __init__(self) -> None:
+        self._spots: dict[Range, Spot] = {}
+        self._group_of: dict[int, Group] = {}
+        self._groups: dict[Group, None] = {}
+        self._growing: dict[Key, Group] = {}
+        """The groups none of whose ranges has left. Only these may get another item."""
+        self._matching: Matching | None = None
+
+    def add(self, item: int, ranges: Iterable[Range], degree: int | None = None) -> None:
+        """An item came. ``degree`` is given where a graph is restored: the number of its ranges when it first came.
+
+        The same frozenset again is the fastest, since it remembers its hash.
+        """
+        wanted = ranges if isinstance(ranges, frozenset) else frozenset(ranges)
+        key = wanted if degree is None or degree == len(wanted) else (wanted, degree)
+        group = self._growing.get(key)
+        if group is None:
+            if not wanted:
+                return
+            group = self._grow(key, wanted, degree or len(wanted))
+        group.items.append(item)
+        self._group_of[item] = group
+        if self._matching is not None:
+            self._matching.item_came(group)
+
+    def _grow(self, key: Key, ranges: frozenset[Range], degree: int) -> Group:
+        known = self._spots
+        spots = [known.get(range_) or known.setdefault(range_, Spot(range_)) for range_ in sorted(ranges)]
+        group = self._growing[key] = Group(key, spots, degree)
+        self._groups[group] = None
+        for spot in spots:
+            spot.groups[group] = None
+        return group
+
+    def items_of(self, range_: Range) -> list[int]:
+        """The items that a range would send if it were forwarded, in order of number."""
+        spot = self._spots.get(range_)
+        return [] if spot is None else _items_of(spot)
+
+    def degree(self, item: int) -> int:
+        """In how many ranges an item counted when it came. WAD weighs by it: ranges that expired since still count."""
+        return self._group_of[item].degree
+
+    def has(self, item: int) -> bool:
+        """Whether an item has neither crossed nor been counted in all its ranges."""
+        return item in self._group_of
+
+    def groups_of(self, range_: Range) -> Iterable[Group]:
+        """The groups whose items count in a range. To read, not to change."""
+        spot = self._spots.get(range_)
+        return () if spot is None else spot.groups
+
+    def groups(self) -> Collection[Group]:
+        """Every group, in the order of their first items. To read, not to change."""
+        return self._groups.keys()
+
+    @property
+    def items(self) -> dict[int, frozenset[Range]]:
+        """Every item with its open ranges, as a copy: for tests and for whoever keeps the graph as bytes."""
+        return {item: frozenset(spot.range for spot in group.spots) for item, group in self._group_of.items()}
+
+    @property
+    def ranges(self) -> Mapping[Range, Spot]:
+        """The ranges that have items. To read, not to change."""
+        return self._spots
+
+    def __len__(self) -> int:
+        return len(self._group_of)
+
+    def forwarded(self, range_: Range) -> list[int]:
+        """All items of a range cross: they leave the graph, and the range with them."""
+        spot = self._spots.get(range_)
+        if spot is None:
+            return []
+        items = _items_of(spot)
+        for group in list(spot.groups):
+            self._leave(group)
+            if self._matching is not None:
+                self._matching.group_left(group)
+        return items
+
+    def aggregated(self, range_: Range) -> list[int]:
+        """A range leaves, and its items that count in no other."""
+        spot = self._spots.pop(range_, None)
+        if spot is None:
+            return []
+        items = _items_of(spot)
+        for group in spot.groups:
+            group.spots.remove(spot)
+            self._growing.pop(group.key, None)
+            if not group.spots:
+                self._forget(group)
+        if self._matching is not None:
+            self._matching.spot_left(spot)
+        return items
+
+    def _leave(self, group: Group) -> None:
+        self._growing.pop(group.key, None)
+        self._forget(group)
+        for spot in group.spots:
+            del spot.groups[group]
+            if not spot.groups:
+                del self._spots[spot.range]
+
+    def _forget(self, group: Group) -> None:
+        del self._groups[group]
+        for item in group.items:
+            del self._group_of[item]
+
+    def essential(self, range_: Range) -> bool:
+        """Whether every maximum matching gives this range an item, or, which is the same, some minimum vertex cover has it."""
+        spot = self._spots.get(range_)
+        return spot is not None and self.matching().essential(spot)
+
+    def matched(self) -> int:
+        """The size of a maximum matching: what a minimum vertex cover of the graph as it is now would send."""
+        self.matching()
+        return sum(group.matched for group in self._groups)
+
+    def matching(self) -> Matching:
+        """A maximum matching of what there is now. Who never asks for it does not pay for it."""
+        if self._matching is None:
+            self._matching = Matching()
+        self._matching.settle(self._groups)
+        return self._matching
+
+
+def _items_of(spot: Spot) -> list[int]:
+    items: list[int] = []
+    for group in spot.groups:
+        items += group.items
+    if len(spot.groups) > 1:
+        items.sort()
+    return items

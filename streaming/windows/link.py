@@ -1,0 +1,239 @@
+"""The windows that lie beyond one link: what was offered to it, and what crosses when a window expires.
+
+A publication crosses at most once. Having crossed, it counts by itself in every window beyond; until then it counts in the
+aggregates that are made of it, and remembers which. So nothing is counted twice, and nothing is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from msgspec import Struct, structs
+
+from streaming.windows.deciders import Because, Choice, Decider, Decision, decider
+from streaming.windows.graph import Graph, Range
+from streaming.windows.items import Aggregated, Item, Publication, open_starts
+from tidings.aggregate import Of, Partial, added, empty, merged
+from tidings.subscription import Subscription
+
+NEVER = 2**62
+MOST_ITEMS = 100_000
+"""What waits for windows at one link. Beyond, publications cross at once, which is always right, if not the cheapest."""
+
+
+class Tally(Struct, array_like=True):
+    """What was offered for a range. ``fresh`` is how many of its items no range that expires before it has: always
+    forwarding would send them now. ``waited`` is how many did not cross anyway, ``hurried`` how many of the fresh ones crossed
+    at once since only the publications themselves will do."""
+
+    items: int = 0
+    fresh: int = 0
+    waited: int = 0
+    hurried: int = 0
+
+
+class Waiting(Struct, array_like=True):
+    """An item that has not crossed, as it is kept between batches."""
+
+    number: int
+    item: Item
+    ranges: tuple[Range, ...]
+    degree: int
+
+
+class LinkState(Struct, array_like=True):
+    """All that a link remembers."""
+
+    decider: str
+    learned: bytes
+    number: int
+    waiting: list[Waiting]
+    tallies: list[tuple[Range, Tally]]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An aggregate subscription beyond the link that takes an item, and the ranges it counts in."""
+
+    subscription: Subscription
+    ranges: tuple[Range, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Whether only publications will do."""
+        window = self.subscription.window
+        return window is None or not window.decomposable
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """What was decided for a range. ``items`` were offered for it, ``sent`` crosses now, ``hurried`` so many crossed before."""
+
+    range: Range
+    decision: Decision
+    items: int
+    sent: tuple[Item, ...]
+    hurried: int
+    would: Mapping[str, int]
+
+
+def asked_by(subscriptions: Sequence[Subscription], item: Item, since: Mapping[str, int], extra_ms: int) -> list[Asked]:
+    """Those who take an item, each with the ranges that it counts in.
+
+    ``since`` says from when on windows of an interest are whole; ``extra_ms`` is how much longer this topic's windows wait.
+    """
+    found = []
+    for subscription in subscriptions:
+        window, interest = subscription.window, subscription.interest
+        if window is None or interest not in since:
+            continue
+        if isinstance(item, Aggregated):
+            starts = [item.start] if item.interest == interest else []
+        elif subscription.judge(item.key, item.fields) != "matches":
+            continue
+        elif window.counted:
+            found.append(Asked(subscription, ()))
+            continue
+        else:
+            starts = open_starts(subscription, item)
+        ranges = tuple(Range(window.closes_ms(s) + extra_ms, interest, s) for s in starts if s >= since[interest])
+        if ranges:
+            found.append(Asked(subscription, ranges))
+    return found
+
+
+@dataclass
+class LinkWindows:
+    """One link in one direction, for one topic."""
+
+    decider: Decider
+    graph: Graph = field(default_factory=Graph)
+    items: dict[int, Item] = field(default_factory=dict)
+    tallies: dict[Range, Tally] = field(default_factory=dict)
+    number: int = 0
+
+    def choose(self, name: str) -> None:
+        """Another decider decides from here on."""
+        if self.decider.name != name:
+            self.decider = decider(name)
+
+    def offer(self, item: Item, asked: Sequence[Asked], now_ms: int, *, crosses: bool) -> list[Item]:
+        """Take in an item. Returns it if it has to cross at once."""
+        if not asked:
+            return []
+        ranges = tuple(sorted(range_ for each in asked for range_ in each.ranges))
+        whole = any(each.whole for each in asked) or len(self.items) >= MOST_ITEMS
+        waits = not crosses and not whole
+        self._count(ranges, waits=waits, crosses=crosses)
+        self.number += 1
+        if waits:
+            self.items[self.number] = item
+            self.graph.add(self.number, ranges)
+        self.decider.arrived(self.graph, self.number, ranges, now_ms, crosses=not waits)
+        return [item] if whole and not crosses else []
+
+    def _count(self, ranges: Sequence[Range], *, waits: bool, crosses: bool) -> None:
+        for place, range_ in enumerate(ranges):
+            tally = self.tallies.get(range_)
+            if tally is None:
+                tally = self.tallies[range_] = Tally()
+            tally.items += 1
+            tally.waited += waits
+            tally.fresh += place == 0 and not crosses
+            tally.hurried += place == 0 and not crosses and not waits
+
+    @property
+    def next_ms(self) -> int:
+        """When the next range expires; far away if there is none."""
+        return min((range_.end for range_ in self.tallies), default=NEVER)
+
+    def due(self, through_ms: int) -> list[Range]:
+        """The ranges that expire by then, in their order."""
+        return sorted(range_ for range_ in self.tallies if range_.end <= through_ms)
+
+    def expire(self, range_: Range, subscription: Subscription | None, now_ms: int) -> Expired:
+        """A range expires: decide what crosses. One whose subscription is gone is dropped."""
+        tally = self.tallies.pop(range_)
+        numbers = self.graph.items_of(range_)
+        decision = self._decide(range_, subscription, numbers, now_ms)
+        would = self._would(range_, tally, numbers, now_ms)
+        if subscription is None or subscription.window is None or not numbers:
+            self._forget(self.graph.aggregated(range_))
+            return Expired(range_, decision, tally.items, (), tally.hurried, would)
+        if decision.choice is Choice.FORWARD:
+            sent = tuple(self.items.pop(number) for number in self.graph.forwarded(range_))
+        else:
+            self.graph.aggregated(range_)
+            partial = partial_of([self.items[number] for number in numbers], subscription.window.of)
+            sent = (Aggregated(range_.subscription, range_.start, partial),)
+            for number in self._forget(numbers):
+                self.items[number] = _counted(self.items[number], range_)
+        return Expired(range_, decision, tally.items, sent, tally.hurried, would)
+
+    def _decide(self, range_: Range, subscription: Subscription | None, numbers: list[int], now_ms: int) -> Decision:
+        if subscription is not None and subscription.window is not None and not subscription.window.decomposable:
+            return Decision(Choice.FORWARD, Because.NOT_DECOMPOSABLE)
+        if not numbers:
+            return Decision(Choice.AGGREGATE, Because.EMPTY)
+        return self.decider.decide(self.graph, range_, now_ms)
+
+    def _would(self, range_: Range, tally: Tally, numbers: list[int], now_ms: int) -> dict[str, int]:
+        """What this range would cost by other deciders, as things are; forwarding and aggregating as if that was always done."""
+        would = {"forward": tally.fresh, "aggregate": min(1, tally.waited) + tally.hurried}
+        for name in ("wad", "adock"):
+            other = self.decider if self.decider.name == name else decider(name)
+            forwards = bool(numbers) and other.decide(self.graph, range_, now_ms).choice is Choice.FORWARD
+            would[name] = (len(numbers) if forwards else min(1, len(numbers))) + tally.hurried
+        return would
+
+    def _forget(self, numbers: list[int]) -> list[int]:
+        """Drop the items that count in no range any more. Returns the others."""
+        left = [number for number in numbers if self.graph.has(number)]
+        for number in set(numbers).difference(left):
+            del self.items[number]
+        return left
+
+    def drop(self, interests: frozenset[str]) -> None:
+        """Whoever asked for these asks no more."""
+        for range_ in [each for each in self.tallies if each.subscription in interests]:
+            del self.tallies[range_]
+            self._forget(self.graph.aggregated(range_))
+
+    # ---- as bytes -----------------------------------------------------------------------------------------------------
+
+    def state(self) -> LinkState:
+        ranges = self.graph.items
+        waiting = [Waiting(n, item, tuple(sorted(ranges[n])), self.graph.degree(n)) for n, item in self.items.items()]
+        tallies = sorted((range_, tally) for range_, tally in self.tallies.items())
+        return LinkState(self.decider.name, self.decider.state(), self.number, waiting, tallies)
+
+    @staticmethod
+    def restored(state: LinkState) -> LinkWindows:
+        link = LinkWindows(decider(state.decider), tallies=dict(state.tallies), number=state.number)
+        for each in state.waiting:
+            link.items[each.number] = each.item
+            link.graph.add(each.number, each.ranges, each.degree)
+        link.decider.restore(state.learned)
+        return link
+
+
+def partial_of(items: Sequence[Item], of: Of) -> Partial:
+    """Items as one aggregate."""
+    total = empty(of)
+    for item in items:
+        total = with_item(total, item, of)
+    return total
+
+
+def with_item(partial: Partial, item: Item, of: Of) -> Partial:
+    """A partial and one item more; the one that was given is used up."""
+    if isinstance(item, Aggregated):
+        return merged(partial, item.partial, of)
+    added(partial, of, item.published_ms, item.id, item.fields)
+    return partial
+
+
+def _counted(item: Item, range_: Range) -> Item:
+    assert isinstance(item, Publication)  # an aggregate counts in one range, and that is gone
+    return structs.replace(item, counted=(*item.counted, (range_.subscription, range_.start)))

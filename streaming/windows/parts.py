@@ -1,0 +1,54 @@
+"""What a matching graph is made of: ranges, and groups of items that count in the same ones.
+
+Publications that match the same subscriptions in the same windows cannot be told apart by any decision, so they are one
+group with a number of items. A link with many publications and few subscriptions has few groups, and all that is searched
+are groups.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+
+class Range(NamedTuple):
+    """One window of one subscription (the paper's notification window range). Sorted, they are in the order they expire in."""
+
+    end: int
+    subscription: str
+    start: int
+
+
+Key: TypeAlias = frozenset[Range] | tuple[frozenset[Range], int]
+"""What a group's items have in common: their ranges, and their degree where that is not the number of these."""
+
+
+class Spot:
+    """An open range, with the groups that count in it. ``taken`` is the group whose item the matching gives it."""
+
+    __slots__ = ("closed", "groups", "open_at", "range", "seen", "taken")
+
+    def __init__(self, range_: Range) -> None:
+        self.range = range_
+        self.groups: dict[Group, None] = {}
+        self.taken: Group | None = None
+        self.closed = False
+        """No alternating path leads from here to a range without an item. See `matching`."""
+        self.open_at = 0
+        """The last change of the matching after which one did."""
+        self.seen = 0
+
+
+class Group:
+    """Items that count in the same ranges. ``degree`` is how many these were when the items came; ``spots`` are still open."""
+
+    __slots__ = ("closed", "degree", "items", "key", "matched", "seen", "spots")
+
+    def __init__(self, key: Key, spots: list[Spot], degree: int) -> None:
+        self.key = key
+        self.spots = spots
+        self.degree = degree
+        self.items: list[int] = []
+        self.matched = 0
+        """How many ranges the matching gives an item of this group."""
+        self.closed = False
+        self.seen = 0
