@@ -40,7 +40,7 @@ def run(settings: Settings) -> Result:
             found.plot(
                 f"{load.name.capitalize()}, sliding",
                 ("rate", "publications a minute" if load is STOCK_BY_MINUTE else "publications a second"),
-                ("computing_s", "CPU seconds"),
+                ("computing_ms_a_second", "CPU ms a second"),
                 (*PUBLISHED, OURS),
                 load=load.name,
                 ratio=SLIDING,

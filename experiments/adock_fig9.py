@@ -7,6 +7,7 @@ from experiments.adock import WINDOW_MS
 from experiments.adock_static import STATIC
 from experiments.adock_sweep import (
     ADOCK,
+    ALIKE_NOTE,
     CHEAP,
     CLOSE,
     LOADS,
@@ -44,6 +45,7 @@ def run(settings: Settings) -> Result:
             found,
             f"The window stays {WINDOW_MS // 1000} s, the shift is that by the ratio. The paper does not say which data set "
             "its figure is of.",
+            ALIKE_NOTE,
             TIME_NOTE,
         ),
     )

@@ -29,7 +29,7 @@ SOME = (90, 360)
 def run(settings: Settings) -> Result:
     counts = SOME if settings.quick else tuple(PAPER)
     points = [Point(load, load.usual, count, SLIDING) for load in LOADS for count in counts]
-    found = sweep(settings, points, settings.seeds(full=5, quick=1), record=True)
+    found = sweep(settings, points, settings.seeds(full=3, quick=1), record=True)
     return Result(
         rows=found.rows,
         claims=claims(found),

@@ -107,9 +107,11 @@ def like_the_paper(name: str, load: str, ratio: float, rate: int, subscriptions:
     computing = {ADOCK: 1 + 0.05 * ratio, OURS: 1.2}
     return {
         "messages": messages[name],
+        "messages_a_second": messages[name] / 100,
         "at_once": 5000,
         "optimum": static,
         "computing_s": computing.get(name, 1),
+        "computing_ms_a_second": 10 * computing.get(name, 1),
         "deciding_s": 0.1 * computing.get(name, 1),
         "with_matching_s": 10 + computing.get(name, 1),
     }
