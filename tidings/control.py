@@ -20,7 +20,7 @@ from tidings.errors import BadControl, BadPredicate
 from tidings.matching import Index
 from tidings.notification import Encoding
 from tidings.registers import Join
-from tidings.subscription import Subscription
+from tidings.subscription import Subscription, interest_of
 from tidings.topic import Deciding, Filtering, Placement, Timing, Topic
 from tidings.window import BadWindow, Window, read_window
 
@@ -104,8 +104,8 @@ class Snapshot:
     @cached_property
     def subscriptions(self) -> dict[str, Subscription]:
         """By name."""
-        found = self._read("subscription")
-        return {s.name: replace(s, since=self.since[f"subscription/{s.name}"]) for s in found}
+        found = [replace(s, since=self.since[f"subscription/{s.name}"]) for s in self._read("subscription")]
+        return {s.name: replace(s, interest=interest_of(s)) if s.window else s for s in found}
 
     @cached_property
     def by_topic(self) -> dict[tuple[str, str], tuple[Subscription, ...]]:

@@ -38,11 +38,8 @@ class Subscription:
     at_most: int = 0
     window: Window | None = None
     """Set for one that is told aggregates over windows, and of no single event."""
-
-    @property
-    def interest(self) -> str:
-        """What of an aggregate subscription its windows depend on: another one is another subscription to them."""
-        return digest(self.name, self.since, self.topic, render(self.where), self.missing, repr(self.window))
+    interest: str = ""
+    """Names all that the windows of such a one depend on: where that changes, it is another subscription to them."""
 
     def judge(self, key: str, facts: Mapping[str, Value]) -> Verdict:
         """Whether the event is this subscription's business, as far as it is known. The event key can be asked for as `key`."""
@@ -52,3 +49,11 @@ class Subscription:
 
     def wants(self, name: str) -> bool:
         return self.fields is None or name in self.fields
+
+
+def interest_of(subscription: Subscription) -> str:
+    """The interest of an aggregate subscription; that of others is empty."""
+    if subscription.window is None:
+        return ""
+    asked = subscription.topic, render(subscription.where), subscription.missing, repr(subscription.window)
+    return digest(subscription.name, subscription.since, *asked)

@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 from typing import Final, TypeAlias
 
 from tidings.control import Snapshot
+from tidings.matching import Index
 from tidings.predicate import Missing
 from tidings.subscription import Subscription
 from tidings.topic import Deciding, Filtering, Placement, Topic
@@ -116,6 +117,7 @@ class Plan:
         self._places: dict[tuple[str, str], Place] = {}
         self._routes: dict[str, Route] = {}
         self._windows: dict[tuple[str, str], Mapping[str, tuple[Subscription, ...]]] = {}
+        self._window_indexes: dict[tuple[str, str, str], Index] = {}
 
     @cached_property
     def _overlay(self) -> tuple[Overlay, tuple[Problem, ...]]:
@@ -156,6 +158,13 @@ class Plan:
         if at not in self._windows:
             self._windows[at] = self._find_windows(broker, topic)
         return self._windows[at]
+
+    def window_index(self, broker: str, to: str, topic: str) -> Index:
+        """Finds those of them that something may count for."""
+        at = (broker, to, topic)
+        if at not in self._window_indexes:
+            self._window_indexes[at] = Index(self.windows(broker, topic).get(to, ()))
+        return self._window_indexes[at]
 
     def decider(self, a: str, b: str, topic: str) -> Deciding:
         """Who decides for the windows of a topic that cross a link."""

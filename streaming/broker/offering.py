@@ -78,6 +78,8 @@ def hear_window(desk: Desk, happened: Heard, record: WindowRecord) -> None:
 def _offer(desk: Desk, broker: str, topic: str, item: Item, via: str | None, crossed: Collection[str]) -> bool:
     taken = False
     for to, subscriptions in desk.plan.windows(broker, topic).items():
+        if isinstance(item, Publication):
+            subscriptions = tuple(desk.plan.window_index(broker, to, topic).candidates(item.key, item.fields))
         if to != via and any(takes(subscription, item) for subscription in subscriptions):
             desk.offer(broker, to, topic, item, via=via, crosses=to in crossed)
             taken = True

@@ -76,7 +76,9 @@ class _Desk:
         self._count(at, links, offer, offer.item)
 
     def _count(self, at: At, links: Links, offer: Offer, item: Item) -> None:
-        subscriptions = self._subscriptions(at)
+        subscriptions: Iterable[Subscription] = self._subscriptions(at)
+        if isinstance(item, Publication):
+            subscriptions = self.plan.window_index(*at).candidates(item.key, item.fields)
         asked = asked_by(subscriptions, item, links.since, self._extra_ms(at[2]))
         if isinstance(links.windows, HereWindows):
             links.windows.offer(item, asked)

@@ -6,14 +6,14 @@ aggregates that are made of it, and remembers which. So nothing is counted twice
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import Struct, structs
 
 from streaming.windows.deciders import Because, Choice, Decider, Decision, decider
 from streaming.windows.graph import Graph, Range
-from streaming.windows.items import Aggregated, Item, Publication, open_starts
+from streaming.windows.items import Aggregated, Item, Publication, matches, open_starts
 from tidings.aggregate import Of, Partial, added, empty, merged
 from tidings.subscription import Subscription
 
@@ -78,7 +78,7 @@ class Expired:
     would: Mapping[str, int]
 
 
-def asked_by(subscriptions: Sequence[Subscription], item: Item, since: Mapping[str, int], extra_ms: int) -> list[Asked]:
+def asked_by(subscriptions: Iterable[Subscription], item: Item, since: Mapping[str, int], extra_ms: int) -> list[Asked]:
     """Those who take an item, each with the ranges that it counts in.
 
     ``since`` says from when on windows of an interest are whole; ``extra_ms`` is how much longer this topic's windows wait.
@@ -90,7 +90,7 @@ def asked_by(subscriptions: Sequence[Subscription], item: Item, since: Mapping[s
             continue
         if isinstance(item, Aggregated):
             starts = [item.start] if item.interest == interest else []
-        elif subscription.judge(item.key, item.fields) != "matches":
+        elif not matches(subscription, item):
             continue
         elif window.counted:
             found.append(Asked(subscription, ()))
