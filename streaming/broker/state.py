@@ -181,7 +181,7 @@ class BucketState:
     wake_ms: int = field(default=0, compare=False)
     """No timer fires before this; it only saves looking, so it is not part of what is stored."""
     changed: bool = field(default=False, compare=False)
-    """Whether more happened than time passing: a clock alone is not worth storing, the next tick brings a newer one."""
+    """Whether anything happened, if only that time passed."""
     size: int = 0
     """How many open events, graves and message ids are remembered; counted along, not stored."""
 

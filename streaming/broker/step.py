@@ -61,7 +61,11 @@ def take(desk: Desk, happened: Input) -> None:
 def _marked(desk: Desk, mark: Marked) -> None:
     if mark.version is not None:
         _adopt(desk, mark.version, mark.append_ms)
-    desk.state.marks[mark.partition] = max(mark.append_ms, desk.state.marks.get(mark.partition, 0))
+    if mark.append_ms > desk.state.marks.get(mark.partition, 0):
+        desk.state.marks[mark.partition] = mark.append_ms
+        # Kept even if nothing else happens: a batch that is run again after a crash must begin with the same clock, or it
+        # sends other records under the same numbers.
+        desk.state.changed = True
     pass_time(desk)
 
 
