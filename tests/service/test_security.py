@@ -20,6 +20,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
 from producers import control
 from producers.books import read_books
 from producers.connection import Connection
+from producers.decisions import read_decisions
 from producers.publisher import Publisher
 from producers.subscriber import Subscriber
 from producers.topics import delivery_specs, ensure_topics, link_specs, publish_specs, service_topics
@@ -31,6 +32,8 @@ from service.kafka import EmbeddedKafka
 from service.testing import RunningService, wait_for
 from service.tls import Authority
 from streaming.broker.books import Books
+from streaming.side.values import WindowDecided
+from streaming.spark.windows import decision
 from streaming.testing import broker, link, subscription, topic
 from tidings import avro
 from tidings.control import Link
@@ -39,17 +42,19 @@ from tidings.message import Message
 
 pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(300)]
 
-PASSWORDS = {name: f'hush-{name}-\\"hush' for name in ("admin", "tidings", "press", "desk", "chief", "clerk", "auditor")}
+PASSWORDS = {name: f'hush-{name}-\\"hush' for name in ("admin", "tidings", "press", "desk", "chief", "clerk", "judge", "auditor")}
 ROLES = {
     "press": (Role.PUBLISHER, "b1"),
     "desk": (Role.SUBSCRIBER, "desk"),
     "chief": (Role.CONTROL, ""),
     "clerk": (Role.BOOKS, ""),
+    "judge": (Role.DECISIONS, ""),
     "auditor": (Role.AUDITOR, ""),
 }
 """Who the users are, but for the service itself."""
 
-OURS = {"control", "clock", "books", "decisions", "late", "dead-letter", "publish.b1", "publish.b2", "link.b1.b2", "link.b2.b1"}
+_INPUTS = {"publish.b1", "publish.b2", "link.b1.b2", "link.b2.b1"}
+OURS = {"control", "clock", "books", "decisions", "offers", "late", "dead-letter", *_INPUTS}
 TOPICS = frozenset({*OURS, "notify.desk", "notify.other", "payroll"})
 """Those of a service with two brokers; `payroll` is somebody else's."""
 
@@ -146,7 +151,10 @@ def test_with_passwords_everybody_can_do_their_part_and_all_rights_are_used(secu
     with start(tmp_path, secured.with_password("tidings")) as service:
         service.connection = secured.with_password("chief")
         adaptive = topic("fire", filter="adaptive", window_ms=1000)
-        service.apply(broker("b1"), broker("b2"), link("b1", "b2"), adaptive, subscription("desk", topic="fire", broker="b2"))
+        window = {"size_ms": 1000, "of": {"n": "count()"}}
+        counted = subscription("count", topic="fire", broker="b2", window=window, deliver="notify.n")
+        overlay = broker("b1"), broker("b2"), link("b1", "b2")
+        service.apply(*overlay, adaptive, subscription("desk", topic="fire", broker="b2"), counted)
         publish(press, Message("fire", "5th", {"what": "smoke"}), Message("fire", "5th", {"what": "smoke"}))
         with Subscriber(desk, "notify.desk") as reader:
             told = reader.poll(60)
@@ -162,7 +170,8 @@ def test_with_passwords_everybody_can_do_their_part_and_all_rights_are_used(secu
             assert reader.poll(60) is not None
         wait_for("the books", lambda: sum(b.received for b in read_books(clerk).values()) >= 8)
         service.connection = secured.with_password("auditor")
-        wait_for("what the reference tells", lambda: not service.differences())
+        wait_for("a window", lambda: service.told("notify.n"), 60)
+        wait_for("what the reference tells", lambda: not service.differences(), 60)
         secrets = [*PASSWORDS.values(), *plain_passwords().values()]
         assert leaks(service, clerk, tmp_path, secrets) == []
     used, refused = secured.audit("tidings", since)
@@ -272,6 +281,7 @@ def test_nobody_may_do_more_than_their_part(secured: Secured) -> None:
         "desk": (set(), {"notify.desk"}),
         "chief": ({"control"}, {"control", "clock"}),
         "clerk": (set(), {"books"}),
+        "judge": (set(), {"decisions"}),
         "auditor": (set(), {name for name in TOPICS if name.startswith(("publish.", "link.", "notify."))} | {"control", "clock"}),
     }
     for name in ROLES:
@@ -284,7 +294,7 @@ def test_the_service_may_not_write_control_data_nor_what_is_not_its_own(secured:
     secured.grant("tidings", Role.SERVICE)
     tidings = secured.with_password("tidings")
     assert TOPICS - writable(tidings) == {"control", "payroll"}
-    assert readable(tidings) == {"control", "clock", "books", "publish.b1", "publish.b2", "link.b1.b2", "link.b2.b1"}
+    assert readable(tidings) == {"control", "clock", "books", "offers", *_INPUTS}
 
 
 def works(act: Callable[[], object]) -> bool:
@@ -298,7 +308,7 @@ def test_each_right_of_a_client_is_needed(secured: Secured) -> None:
     """Without it, something that the client is for does not work."""
     admin = secured.with_password("admin")
     make_topics(admin)
-    press, desk, chief, clerk = (secured.with_password(name) for name in ("press", "desk", "chief", "clerk"))
+    press, desk, chief, clerk, judge = (secured.with_password(name) for name in ("press", "desk", "chief", "clerk", "judge"))
     fill(admin)
 
     def reads(group: str | None) -> bool:
@@ -319,6 +329,7 @@ def test_each_right_of_a_client_is_needed(secured: Secured) -> None:
             lambda: control.last_ticks(chief),
         ),
         "clerk": (lambda: read_books(clerk),),
+        "judge": (lambda: read_decisions(judge),),
     }
     for name, of_client in acts.items():
         for right in acls(*ROLES[name]):
@@ -328,6 +339,10 @@ def test_each_right_of_a_client_is_needed(secured: Secured) -> None:
             grant(admin, name, [right])
 
 
+WOULD = {"forward": 1, "aggregate": 1, "wad": 1, "adock": 1}
+DECIDED = WindowDecided("b1", "b2", "t", "s", 0, 1000, "wad", "forward", "weight-below-one", 1, 1, WOULD)
+
+
 def fill(admin: Connection) -> None:
     """A record wherever a client looks for one."""
     books = {"service": "s", "broker": "nobody", "bucket": 0, **Books().to_dict()}
@@ -335,6 +350,7 @@ def fill(admin: Connection) -> None:
     producer = admin.producer()
     producer.produce("books", json.dumps(books), key=b"s/nobody/0", partition=0)
     producer.produce("clock", json.dumps(tick), partition=0)
+    producer.produce("decisions", decision(DECIDED), partition=0)
     producer.produce("control", b'{"kind": "topic", "name": "t"}', key=b"topic/t", partition=0)
     assert producer.flush(20) == 0
 
