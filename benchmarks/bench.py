@@ -95,6 +95,7 @@ def streams(scale: Scale) -> dict[str, tuple[Stream, Callable[[], Iterator[tuple
         "ten": (Stream("ten", spare, subscriptions=10), lambda: even(spare)),
         "tenthousand": (Stream("tenthousand", spare, subscriptions=10_000), lambda: even(spare)),
         "few": (Stream("few", mixed, before=scale.few_events), lambda: opened(scale.few_events)),
+        "windows": (Stream("windows", spare, windowed=True), lambda: even(spare)),
         "many": (Stream("many", mixed, before=scale.many_events), lambda: opened(scale.many_events)),
     }
 
@@ -112,6 +113,7 @@ PLAN: tuple[tuple[str, queries.Query, str], ...] = (
     ("tenthousand", queries.tidings, "tenthousand"),
     ("few", queries.tidings, "few"),
     ("many", queries.tidings, "many"),
+    ("windows", queries.windows, "windows"),
     ("per_event", queries.per_event, "even"),
 )
 
@@ -203,7 +205,7 @@ def prepare(connection: Connection, folder: Path, scale: Scale, only: set[str]) 
     for name in sorted(needed):
         stream, records = made[name]
         start_s = time.monotonic()
-        loads.fill(connection, stream, records(), version)
+        (loads.fill_offers if stream.windowed else loads.fill)(connection, stream, records(), version)
         print(
             f"  wrote {stream.before + stream.messages:,} messages, {name}, in {time.monotonic() - start_s:.0f} s",
             file=sys.stderr,

@@ -16,11 +16,15 @@ from typing import Any
 from peers.load import TOPIC, Load, encode, record_key
 
 from producers.connection import Connection
-from producers.topics import delivery_specs, ensure_topics, publish_specs, service_topics
+from producers.topics import delivery_specs, ensure_topics, link_specs, publish_specs, service_topics
 from streaming.broker.inputs import Ticker
+from streaming.broker.values import Offer
+from streaming.side.values import Clocked
+from streaming.side.wire import clock_record, offer_record
 from streaming.spark.bucket import snapshot_path
+from streaming.windows.items import Publication
 from tidings.codec import MessageLimits, decode_message, encode_message
-from tidings.control import Snapshot
+from tidings.control import Link, Snapshot
 from tidings.notification import Encoding
 from topology import names
 
@@ -31,6 +35,9 @@ CADENCES_MS = (0, 1_000, 5_000, 30_000)
 WINDOW_MS = 3_600_000
 _TICK_EACH = 20_000  # messages
 _CHUNK = 5_000
+_START_MS = 1_800_000_000_000
+READING = "reading"
+FAR = 4
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,8 @@ class Stream:
     messages: int
     before: int = 0
     subscriptions: int = 1_000
+    windowed: bool = False
+    """Whether it is what a broker offers to its links, for subscriptions to aggregates beyond them."""
 
     @property
     def ticker(self) -> Ticker:
@@ -66,6 +75,9 @@ def _topic() -> dict[str, Any]:
 def _records(stream: Stream) -> Iterator[dict[str, Any]]:
     """A broker, and subscriptions that share out the keys among them: an event concerns one, whatever their number."""
     yield {"kind": "broker", "name": stream.name}
+    if stream.windowed:
+        yield from _windowed(stream)
+        return
     digits = len(str(stream.subscriptions)) - 1
     for number in range(stream.subscriptions):
         yield {
@@ -77,6 +89,56 @@ def _records(stream: Stream) -> Iterator[dict[str, Any]]:
             "where": f"key prefix '{PREFIX}00{number:0{digits}d}' and severity >= 2",
             "every_ms": CADENCES_MS[number % len(CADENCES_MS)],
         }
+
+
+def _windowed(stream: Stream) -> Iterator[dict[str, Any]]:
+    """Subscriptions to averages, beyond four links."""
+    yield {"kind": "topic", "name": READING, "gather": False}
+    yield {"kind": "advertisement", "name": stream.name, "broker": stream.name, "topic": READING}
+    for number in range(FAR):
+        yield {"kind": "broker", "name": f"{stream.name}-far{number}"}
+        yield {"kind": "link", "name": f"{stream.name}-{number}", "a": stream.name, "b": f"{stream.name}-far{number}"}
+    for number in range(stream.subscriptions):
+        yield {
+            "kind": "subscription",
+            "name": f"{stream.name}-{number}",
+            "subscriber": stream.name,
+            "broker": f"{stream.name}-far{number % FAR}",
+            "topic": READING,
+            "where": f"key prefix '{PREFIX}00{number:03d}'",
+            "window": {"size_ms": 10_000, "shift_ms": 5_000, "of": {"n": "count()", "mean": "avg(severity)"}},
+        }
+
+
+def fill_offers(connection: Connection, stream: Stream, records: Iterable[tuple[bytes, bytes]], version: int) -> None:
+    """Write what the main pipeline would offer of these messages, a millisecond after each other, and its clocks."""
+    ensure_topics(connection, service_topics(1, 1))
+    ensure_topics(connection, [*publish_specs([stream.name], 1, 1), *delivery_specs([f"notify.{stream.name}"], 1)])
+    links = [Link(f"{n}", stream.name, f"{stream.name}-far{n}") for n in range(FAR)]
+    ensure_topics(connection, link_specs(links, 1))
+    producer = connection.producer(**{"linger.ms": 20, "batch.size": 524288, "queue.buffering.max.messages": 200_000})
+    service, limits = str(stream.ticker.service), MessageLimits()
+    for count, (_, value) in enumerate(records):
+        now_ms = _START_MS + count
+        if count % 1000 == 0:
+            clock = Clocked(0, 1, now_ms, (version, _START_MS))
+            _produce(producer, *clock_record(service, clock))
+        message = decode_message(value, limits)
+        number = int(message.key.removeprefix(PREFIX)[2:5])
+        item = Publication(message.key, f"m{count}", now_ms, now_ms, ("publish", 0, count), dict(message.fields))
+        offer = Offer(stream.name, f"{stream.name}-far{number % FAR}", READING, item, count + 1, version=version)
+        _produce(producer, *offer_record(service, f"{service}/0", offer))
+    if producer.flush(120):
+        raise RuntimeError("Kafka did not take the whole load")
+
+
+def _produce(producer: Any, key: bytes, value: bytes) -> None:
+    while True:
+        try:
+            producer.produce(names.OFFERS, value, key)
+            return
+        except BufferError:
+            producer.poll(0.1)
 
 
 class Mix(Load):

@@ -20,6 +20,7 @@ from streaming.broker.state import Rules
 from streaming.spark.bucket import BucketSettings
 from streaming.spark.query import QuerySettings, start_query
 from streaming.spark.routing import Routing, routed
+from streaming.spark.windows import start_window_query
 from tidings import avro
 from tidings.codec import MessageLimits
 from tidings.topic import Timing
@@ -89,7 +90,16 @@ def per_event(bench: Bench, stream: Stream, folder: Path) -> StreamingQuery:
 
 def tidings(bench: Bench, stream: Stream, folder: Path) -> StreamingQuery:
     """The gatherer as the service runs it, all promises kept, to Kafka."""
-    settings = QuerySettings(
+    return start_query(bench.spark, _settings(bench, stream, folder))
+
+
+def windows(bench: Bench, stream: Stream, folder: Path) -> StreamingQuery:
+    """The side pipeline as the service runs it, over what brokers offer."""
+    return start_window_query(bench.spark, _settings(bench, stream, folder))
+
+
+def _settings(bench: Bench, stream: Stream, folder: Path) -> QuerySettings:
+    return QuerySettings(
         bootstrap_servers=bench.bootstrap,
         checkpoint=folder / "checkpoint",
         service=str(stream.ticker.service),
@@ -106,7 +116,6 @@ def tidings(bench: Bench, stream: Stream, folder: Path) -> StreamingQuery:
         ),
         max_offsets_per_trigger=bench.batch,
     )
-    return start_query(bench.spark, settings)
 
 
 def _routing(stream: Stream) -> Routing:

@@ -22,6 +22,7 @@ GOALS = {
     "cluster_vs_local": 0.7,
     "million_vs_ten_thousand_events": 1 / 1.3,
     "ten_thousand_vs_ten_subscriptions": 1 / 1.3,
+    "windows_vs_gatherer": 0.5,
 }
 _PAIRS = {
     "vs_identity": ("tidings", "identity"),
@@ -33,6 +34,7 @@ _PAIRS = {
     "cluster_vs_local": ("cluster", "tidings"),
     "million_vs_ten_thousand_events": ("many", "few"),
     "ten_thousand_vs_ten_subscriptions": ("tenthousand", "ten"),
+    "windows_vs_gatherer": ("windows", "tidings"),
 }
 _SAYS = {
     "decode": "`from_avro` and nothing else",
@@ -45,6 +47,7 @@ _SAYS = {
     "tenthousand": "Tidings with 10,000 subscriptions",
     "few": "Tidings with 10,000 open events, 95 % redundant",
     "many": "Tidings with {many:,} open events, 95 % redundant",
+    "windows": "Tidings' side pipeline: averages over 10 s every 5 s for 1,000 subscriptions beyond four links",
     "per_event": "a group for each event (`applyInPandasWithState`, no buckets)",
     "cluster": "Tidings on a standalone cluster, two workers with one core each",
 }

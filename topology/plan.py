@@ -18,6 +18,7 @@ from tidings.matching import Index
 from tidings.predicate import Missing
 from tidings.subscription import Subscription
 from tidings.topic import Deciding, Filtering, Placement, Topic
+from tidings.window import Window
 from topology import centre, overlay
 from topology.overlay import Overlay, Problem
 from topology.profile import EVERYTHING, Profile, profile_of
@@ -118,6 +119,7 @@ class Plan:
         self._routes: dict[str, Route] = {}
         self._windows: dict[tuple[str, str], Mapping[str, tuple[Subscription, ...]]] = {}
         self._window_indexes: dict[tuple[str, str, str], Index] = {}
+        self._window_kinds: dict[tuple[str, str, str], Collection[Window]] = {}
 
     @cached_property
     def _overlay(self) -> tuple[Overlay, tuple[Problem, ...]]:
@@ -165,6 +167,18 @@ class Plan:
         if at not in self._window_indexes:
             self._window_indexes[at] = Index(self.windows(broker, topic).get(to, ()))
         return self._window_indexes[at]
+
+    def window_kinds(self, broker: str, to: str, topic: str) -> Collection[Window]:
+        """The different windows that are asked for there."""
+        at = (broker, to, topic)
+        if at not in self._window_kinds:
+            self._window_kinds[at] = frozenset(s.window for s in self.windows(broker, topic).get(to, ()) if s.window)
+        return self._window_kinds[at]
+
+    def publishes_beyond(self, broker: str, neighbour: str, topic: str) -> bool:
+        """Whether somebody beyond a neighbour may publish on a topic."""
+        advertised = self.snapshot.advertised.get(topic)
+        return advertised is None or not advertised.isdisjoint(_beyond(self.route(topic).part_of[broker].tree, broker, neighbour))
 
     def decider(self, a: str, b: str, topic: str) -> Deciding:
         """Who decides for the windows of a topic that cross a link."""

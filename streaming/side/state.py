@@ -40,6 +40,8 @@ class Links:
     """What the far end has been told of that."""
     said: dict[str, int] = field(default_factory=dict)
     """What the far end has been told of ``since``."""
+    whole: dict[str, int] | None = field(default=None, compare=False)
+    """By interest, from when on every broker that sends here has known of it. Worked out anew when it is None; not kept."""
 
 
 @dataclass(slots=True)

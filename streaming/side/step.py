@@ -79,7 +79,12 @@ class _Desk:
         subscriptions: Iterable[Subscription] = self._subscriptions(at)
         if isinstance(item, Publication):
             subscriptions = self.plan.window_index(*at).candidates(item.key, item.fields)
-        asked = asked_by(subscriptions, item, links.since, self._extra_ms(at[2]))
+        subscriptions, extra_ms = list(subscriptions), self._extra_ms(at[2])
+        asked = asked_by(subscriptions, item, links.since, extra_ms, links.through_ms)
+        if not asked:
+            # It came from where nobody was said to publish, after its windows had closed without it.
+            self.state.books_of(at[0]).left_out["window"] += bool(asked_by(subscriptions, item, links.since, extra_ms, 0))
+            return
         if isinstance(links.windows, HereWindows):
             links.windows.offer(item, asked)
             return
@@ -124,6 +129,7 @@ class _Desk:
                 links.since, links.upstream, links.said = {}, {}, {}
             if isinstance(links.windows, LinkWindows):
                 links.windows.choose(self.plan.decider(at[0], at[1], at[2]))
+            links.whole = None
             now = {subscription.interest for subscription in self._subscriptions(at)}
             links.windows.drop(frozenset(links.since.keys() - now))
             links.since = {interest: links.since.get(interest, now_ms) for interest in sorted(now)}
@@ -169,7 +175,9 @@ class _Desk:
         while up.coming and up.coming[0][0] < self.state.clock_ms:
             _, through_ms, since = up.coming.pop(0)
             up.through_ms = max(up.through_ms, through_ms)
-            up.since.update(since)
+            if since:
+                up.since.update(since)
+                links.whole = None
         return up.through_ms
 
     def _close(self, at: At, links: Links) -> None:
@@ -189,12 +197,14 @@ class _Desk:
 
     def _whole(self, at: At, links: Links) -> dict[str, int]:
         """By interest, from when on every broker that sends here has known of it."""
-        senders = [links.upstream[name].since for name in _senders(self.plan, at) if name in links.upstream]
-        return {
-            interest: max([since_ms, *(known[interest] for known in senders)])
-            for interest, since_ms in links.since.items()
-            if all(interest in known for known in senders)
-        }
+        if links.whole is None:
+            senders = [links.upstream.get(name, Upstream(0, {}, [])).since for name in _senders(self.plan, at)]
+            links.whole = {
+                interest: max([since_ms, *(known[interest] for known in senders)])
+                for interest, since_ms in links.since.items()
+                if all(interest in known for known in senders)
+            }
+        return links.whole
 
     def _decided(self, at: At, subscription: Subscription | None, expired: Expired, link: LinkWindows) -> None:
         if subscription is None:
@@ -227,7 +237,9 @@ class _Desk:
 
     def _say(self, at: At, links: Links) -> None:
         """Tell the far end how far this link is, if a window there may close by it."""
-        since = {interest: ms for interest, ms in self._whole(at, links).items() if links.said.get(interest) != ms}
+        fresh = links.whole is None
+        whole = self._whole(at, links)
+        since = {interest: ms for interest, ms in whole.items() if links.said.get(interest) != ms} if fresh else {}
         if not since and not self._has_boundary(at, links.said_ms, links.through_ms):
             return
         links.said_ms = links.through_ms
@@ -236,9 +248,7 @@ class _Desk:
 
     def _has_boundary(self, at: At, after_ms: int, until_ms: int) -> bool:
         extra_ms = self._extra_ms(at[2])
-        for window in {subscription.window for subscription in self._subscriptions(at)}:
-            if window is None:
-                continue
+        for window in self.plan.window_kinds(*at):
             shift, first = (_COUNTED_MS, 0) if window.counted else (window.shift, window.closes_ms(0) + extra_ms)
             if (last := (until_ms - first) // shift * shift + first) > after_ms and last >= first:
                 return True
@@ -274,7 +284,8 @@ def _senders(plan: Plan, at: At) -> list[str]:
         return [place.toward] if place.toward else []
     if place.role is Role.GATHERS:
         return []
-    return [neighbour for neighbour in plan.route(topic).part_of[broker].tree.get(broker, {}) if neighbour != to]
+    neighbours = plan.route(topic).part_of[broker].tree.get(broker, {})
+    return [neighbour for neighbour in neighbours if neighbour != to and plan.publishes_beyond(broker, neighbour, topic)]
 
 
 def _ways(plan: Plan, at: At) -> object:

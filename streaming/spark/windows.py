@@ -34,6 +34,8 @@ def start_window_query(spark: SparkSession, settings: QuerySettings, *, over_gap
     """Start the side pipeline beside the main one; it goes on where its checkpoint ends."""
     source = spark.readStream.format("kafka").options(**kafka_options(settings)).option("subscribe", names.OFFERS)
     source = source.option("startingOffsets", "earliest").option("failOnDataLoss", str(not over_gaps).lower())
+    if settings.max_offsets_per_trigger:
+        source = source.option("maxOffsetsPerTrigger", settings.max_offsets_per_trigger)
     partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
     rows = dealt(source.load(), settings.service, settings.buckets, partitions)
     outputs = rows.groupBy("bucket").applyInPandasWithState(

@@ -78,10 +78,13 @@ class Expired:
     would: Mapping[str, int]
 
 
-def asked_by(subscriptions: Iterable[Subscription], item: Item, since: Mapping[str, int], extra_ms: int) -> list[Asked]:
+def asked_by(
+    subscriptions: Iterable[Subscription], item: Item, since: Mapping[str, int], extra_ms: int, through_ms: int
+) -> list[Asked]:
     """Those who take an item, each with the ranges that it counts in.
 
-    ``since`` says from when on windows of an interest are whole; ``extra_ms`` is how much longer this topic's windows wait.
+    ``since`` says from when on windows of an interest are whole; ``extra_ms`` is how much longer this topic's windows wait;
+    those that end by ``through_ms`` have been closed.
     """
     found = []
     for subscription in subscriptions:
@@ -97,9 +100,9 @@ def asked_by(subscriptions: Iterable[Subscription], item: Item, since: Mapping[s
             continue
         else:
             starts = open_starts(subscription, item)
-        ranges = tuple(Range(window.closes_ms(s) + extra_ms, interest, s) for s in starts if s >= since[interest])
-        if ranges:
-            found.append(Asked(subscription, ranges))
+        ranges = [Range(window.closes_ms(s) + extra_ms, interest, s) for s in starts if s >= since[interest]]
+        if ranges := [range_ for range_ in ranges if range_.end > through_ms]:
+            found.append(Asked(subscription, tuple(ranges)))
     return found
 
 

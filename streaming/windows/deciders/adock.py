@@ -37,9 +37,7 @@ def algorithm_1(items: Mapping[int, Collection[Range]], range_: Range) -> bool:
     """Algorithm 1 to the letter: two maximum matchings, from scratch. Whether to aggregate."""
     import networkx  # only who checks the decider needs it
 
-    graph: networkx.Graph[Hashable] = networkx.Graph(
-        (("item", item), range_) for item, ranges in items.items() for range_ in ranges
-    )
+    graph: networkx.Graph[Hashable] = networkx.Graph((("item", item), each) for item, ranges in items.items() for each in ranges)
     before = _largest_matching(graph)
     graph.add_edges_from([(("dummy", 1), range_), (("dummy", 2), range_)])
     return before == _largest_matching(graph)

@@ -62,7 +62,8 @@ class Bat:
                 counted.ends = now + counted.longest
 
     def decide(self, _graph: Graph, _range: Range, now: int, /) -> Decision:
-        self._turn(now)
+        # What ends with a period still belongs to it.
+        self._turn(now - 1)
         return MORE_ITEMS if self._counted.aggregates else MORE_RANGES
 
     def _turn(self, now: int) -> None:
@@ -70,7 +71,7 @@ class Bat:
         counted = self._counted
         if counted.ends is None or now < counted.ends:
             return
-        ended = {range_ for range_ in self._open if range_.end <= now}
+        ended = {range_ for range_ in self._open if range_.end <= counted.ends}
         if ended or counted.items:
             counted.aggregates = len(ended) <= counted.items
         self._open -= ended

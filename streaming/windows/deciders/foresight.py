@@ -40,8 +40,8 @@ from streaming.windows.graph import Graph, Group, Range, Spot
 SLACK = 0.05
 ALLOWANCE = 100
 NEIGHBOURS = 64
-"""So many ranges are looked at, and those in few steps: a decision costs the same whatever the size of the graph."""
-STEPS = 1024
+STEPS = 2048
+"""So many ranges are looked at, and so many of their edges: a decision costs the same whatever the size of the graph."""
 MOST = 2.0
 NEAR = 1e-9
 
@@ -129,11 +129,11 @@ class Foresight:
             mine = claim(spot.range.subscription)
             for group in spot.groups:
                 if group not in whole:
-                    whole[group] = sum(claim(each.range.subscription) for each in group.spots if not essential(each))
+                    whole[group] = sum([claim(each.range.subscription) for each in group.spots if not essential(each)])
                     steps -= len(group.spots)
                 total += mine * len(group.items) / whole[group]
-            if total > len(near) or steps <= 0:
-                break
+                if total > len(near) or steps <= 0:
+                    return total
         return total
 
     def _expected(self, range_: Range, now: int) -> float:
@@ -154,13 +154,14 @@ class Foresight:
 
 
 def _near(spot: Spot) -> list[Spot]:
-    """A range and those that share an item with it, as far as they are looked at."""
+    """A range that no minimum cover has and those that share an item with it, as far as they are looked at.
+
+    The items of such a range can all be matched, each with a range of its own, so few groups have many ranges.
+    """
     near = {spot: None}
-    steps = STEPS
     for group in spot.groups:
         near.update(dict.fromkeys(group.spots))
-        steps -= len(group.spots)
-        if len(near) >= NEIGHBOURS or steps <= 0:
+        if len(near) >= NEIGHBOURS:
             break
     return list(near)[:NEIGHBOURS]
 

@@ -53,9 +53,8 @@ def optimum(stream: list[Offered]) -> int:
 def account(link: Replayed) -> tuple[int, int]:
     """What was sent, and what WAD would have sent, when all is over."""
     assert isinstance(link.decider, Foresight)
-    shadow = link.decider._shadow
-    shadow.settle(Range(10**9, "", 0), ())
-    return link.decider._sent, shadow.sent
+    link.decider._shadow.settle(Range(10**9, "", 0), ())
+    return link.decider._sent, link.decider._shadow.sent
 
 
 @given(streams)
@@ -100,53 +99,93 @@ def test_whoever_is_misled_follows_wad_until_the_account_is_in_order() -> None:
 # ---- what it learns ---------------------------------------------------------------------------------------------------
 
 
-def learned(*weights: tuple[int, float], size: int = 10, trusted: int = 0) -> Past:
-    past = Past(weights[0][0], size, trusted)
-    for start, weight in weights:
-        past.add(Range(start + size, "s", start), weight)
+def learned(*windows: tuple[int, float], trusted: int = 0) -> Past:
+    past = Past(windows[0][0], 10, trusted)
+    for start, had in windows:
+        past.add(Range(start + 10, "s", start), had, 1.0, usual=1.0)
     return past
 
 
-def test_the_mean_of_steady_windows_is_their_weight() -> None:
-    assert learned(*((10 * n, 3.0) for n in range(20))).mean == pytest.approx(3.0)
+def test_the_mean_of_steady_windows_is_what_they_have() -> None:
+    past = learned(*((10 * n, 3.0) for n in range(40)))
+    assert past.mean(usual=3.0) == pytest.approx(3.0)
+    assert 2.5 < past.mean(usual=1.0) < 3.0
 
 
 def test_later_windows_count_more() -> None:
-    rising = learned(*((10 * n, float(n >= 20)) for n in range(40)))
-    assert 0.6 < rising.mean < 0.9
+    assert 0.6 < learned(*((10 * n, float(n >= 20)) for n in range(24))).mean(usual=1.0) < 0.9
+    assert 0.1 < learned(*((10 * n, float(n < 20)) for n in range(24))).mean(usual=0.0) < 0.4
 
 
-def test_a_window_without_items_weighs_nothing() -> None:
+def test_a_window_without_items_has_nothing() -> None:
     """Every fourth window has items: nobody tells of the others."""
     sparse = learned((0, 2.0), (10, 2.0), *((40 * n, 2.0) for n in range(1, 60)))
-    assert sparse.mean == pytest.approx(0.5, rel=0.2)
+    assert sparse.windows == pytest.approx(4.0, rel=0.1)
+    assert sparse.mean(usual=0.5) < 0.75
 
 
 def test_of_the_first_windows_of_a_new_subscription_the_fullest_counts() -> None:
     young = learned((0, 0.2), (2, 0.9), (4, 0.7), trusted=10)
-    assert young.mean == 0.9
-    young.add(Range(22, "s", 12), 0.1)
-    assert young.mean < 0.9
+    assert (young.weight, young.windows) == (0.9, 1.0)
+    young.add(Range(22, "s", 12), 0.1, 1.0, usual=1.0)
+    assert young.windows > 1
 
 
-def test_a_window_that_began_before_the_link_is_taken_in_full() -> None:
-    """Windows of 60 with a shift of 10, one item a time unit from the start: each weighs 10 in full."""
-    stream = [offered(at, {"a": (60, 10)}, "a") for at in range(30)]
-    link = replay(stream, decider("foresight"))
-    shadow = link.decider._shadow  # type: ignore[attr-defined]
-    assert shadow.began == 0
-    early = Replayed(decider("foresight"))
-    for item in stream:
-        early.offer(item)
-    assert early.decider._shadow.past["a"].mean == pytest.approx(10.0, rel=0.1)  # type: ignore[attr-defined]
+def test_who_has_plenty_claims_less_and_who_lacks_claims_more() -> None:
+    assert learned(*((10 * n, 4.0) for n in range(10))).claim < 0.8
+    assert learned(*((10 * n, 0.1) for n in range(10))).claim > 1.2
+    assert 0.9 < learned(*((10 * n, 1.0) for n in range(10))).claim < 1.1
+
+
+def known(link: Replayed) -> Shadow:
+    assert isinstance(link.decider, Foresight)
+    return link.decider._shadow
+
+
+def test_a_window_that_began_before_the_link_counts_for_what_was_seen_of_it() -> None:
+    """Windows of 60 with a shift of 10, one item a time unit from the start: each has ten messages' worth."""
+    link = Replayed(decider("foresight"))
+    for at in range(100, 131):
+        link.offer(offered(at, {"a": (60, 10)}, "a"))
+    past = known(link).past["a"]
+    assert known(link).began == 100
+    assert past.weight / past.windows == pytest.approx(10.0, rel=0.01)
+
+
+def test_items_are_divided_among_those_who_need_them() -> None:
+    """Most items of `b` are also for `a`, which has plenty of its own. With half of each, `b` would have too little."""
+    windows = {"a": (10, 10), "b": (10, 10)}
+    stream = poisson(3, windows, {"a": 3.0, "ab": 0.1, "b": 0.02}, 2000)
+    past = known(replay(stream, decider("foresight"))).past
+    assert past["b"].claim > 5 * past["a"].claim
 
 
 def test_who_asks_no_more_is_forgotten() -> None:
     shadow = Shadow()
     shadow.past["gone"] = Past(0, 10, 0)
     for n in range(5000):
-        shadow._learn(Range(10 * n + 10, "here", 10 * n), 1.0)
+        range_ = Range(10 * n + 10, "here", 10 * n)
+        shadow.settle(range_, ())
+        shadow.tidy((), range_.end)
     assert set(shadow.past) == {"here"}
+
+
+def test_nothing_is_kept_of_what_is_over() -> None:
+    """Whatever was decided; and of groups that left the graph by another way nothing is kept for long."""
+    link = Replayed(decider("foresight"))
+    for item in poisson(5, WINDOWS, {"ab": 0.5, "cg": 0.3, "dga": 0.3, "f": 0.2}, 3000):
+        link.offer(item)
+        if item.at % 100 == 0:
+            for range_ in sorted(link.graph.ranges)[-1:]:
+                link.graph.aggregated(range_)
+    link.expire()
+    shadow = known(link)
+    shadow.settle(Range(10**9, "a", 0), ())
+    assert not shadow._gone
+    assert not shadow._order
+    shadow._settled = -1
+    shadow.tidy(link.graph.groups(), 3100)
+    assert not shadow._here
 
 
 @pytest.mark.parametrize("mean", [0.0, 0.3, 1.0, 7.5, 30.0])
