@@ -50,6 +50,7 @@ class Deciding(StrEnum):
     ADOCK = "adock"
     WAD = "wad"
     BAT = "bat"
+    FORESIGHT = "foresight"
     ALWAYS_FORWARD = "always-forward"
     ALWAYS_AGGREGATE = "always-aggregate"
 
