@@ -102,6 +102,7 @@ def _settings(bench: Bench, stream: Stream, folder: Path) -> QuerySettings:
     return QuerySettings(
         bootstrap_servers=bench.bootstrap,
         checkpoint=folder / "checkpoint",
+        windows_checkpoint=folder / "windows",
         service=str(stream.ticker.service),
         secret=SECRET,
         buckets=BUCKETS,

@@ -16,6 +16,7 @@ from experiments.adock_sweep import (
     LOADS,
     OURS,
     PUBLISHED,
+    SAME,
     TIME_NOTE,
     TO_HOLD,
     WAD,
@@ -142,7 +143,7 @@ def _shrinks(found: Sweep, load: str) -> Claim:
         f"{load}: what WAD loses shrinks with more subscriptions (sliding; figure 8 a)",
         "28.67% to 12.7%",
         f"{few:.2%} at {FEW}, {many:.2%} at {MANY}",
-        many < few,
+        many < few - SAME,
     )
 
 

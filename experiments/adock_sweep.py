@@ -28,6 +28,8 @@ CLOSE = 0.01
 """How far above the static optimum ours may be."""
 CHEAP = 1.5
 """How many times WAD's computing ADOCK's may be."""
+SAME = 0.0001
+"""Shares that differ by less are the same: no more is shown of them."""
 NOISE = 0.15
 """CPU times that differ by less are the same: a shared machine does not measure better."""
 TO_HOLD = "none; ours to hold"

@@ -7,6 +7,7 @@ DIR/kafka/  checkpoint/  state/  control/  logs/
     made-with.json    what cannot change for the life of the directory
     books.json        the books as they were last, for when Kafka is gone too
     spark/            Spark's scratch files
+    checkpoint-windows/  that of the side pipeline, if there were aggregate subscriptions
     secret            decides which bucket a key is in; as old as the checkpoint
 """
 
@@ -61,6 +62,7 @@ class ServiceDirectory:
     def __init__(self, path: Path, lock: int) -> None:
         self.path = path
         self.kafka, self.checkpoint, self.state, self.control, self.logs = (path / name for name in _FOLDERS)
+        self.windows = path / "checkpoint-windows"  # Spark makes it when somebody first subscribes to an aggregate
         self._lock: int | None = lock
 
     @classmethod

@@ -155,6 +155,11 @@ def migrate(directory: ServiceDirectory, buckets: int | None, partitions: int | 
             f"{directory.path} has {made[BUCKETS]} buckets and {made[PARTITIONS]} shuffle partitions already: "
             "say with --buckets or --shuffle-partitions what it should have"
         )
+    if directory.windows.exists():
+        raise CannotRun(
+            f"{directory.path} has windows of aggregate subscriptions, which cannot be dealt out anew yet: "
+            "go on with the numbers it has, or start with another --dir"
+        )
     check_checkpoint(directory.checkpoint)
     offsets = _last_offsets(directory)
     old = _buckets(directory, made)

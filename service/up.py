@@ -234,6 +234,7 @@ class Service:
         return QuerySettings(
             bootstrap_servers=self.bootstrap,
             checkpoint=self._directory.checkpoint,
+            windows_checkpoint=self._directory.windows,
             service=service,
             secret=self._directory.hash_key,
             buckets=spark.buckets,

@@ -63,6 +63,9 @@ def _head(states: Sequence[BucketState]) -> BucketState:
         # A link is read in order: what one bucket has heard, the others were given before, if it was for them.
         heard=_highest(state.heard for state in states),
         beats=_highest(state.beats for state in states),
+        # As with links: the side pipeline takes what has a higher number than the last it took from the bucket of that name.
+        offered=max((state.offered for state in states), default=0),
+        ticked=max((state.ticked for state in states), default=(0, 0)),
     )
 
 

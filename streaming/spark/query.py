@@ -21,6 +21,8 @@ class QuerySettings:
 
     bootstrap_servers: str
     checkpoint: Path
+    windows_checkpoint: Path
+    """That of the side pipeline."""
     service: str
     secret: str = field(repr=False)
     buckets: int

@@ -41,8 +41,7 @@ def start_window_query(spark: SparkSession, settings: QuerySettings, *, over_gap
     outputs = rows.groupBy("bucket").applyInPandasWithState(
         side_function(settings.bucket, settings.buckets), OUTPUT_SCHEMA, STATE_SCHEMA, "append", GroupStateTimeout.NoTimeout
     )
-    checkpoint = settings.checkpoint.with_name(settings.checkpoint.name + "-windows")
-    return to_kafka(outputs, settings, checkpoint, "tidings-windows")
+    return to_kafka(outputs, settings, settings.windows_checkpoint, "tidings-windows")
 
 
 def dealt(records: DataFrame, service: str, buckets: int, partitions: int) -> DataFrame:

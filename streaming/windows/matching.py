@@ -35,8 +35,7 @@ class Matching:
             self._pending[group] = None
 
     def group_left(self, group: Group) -> None:
-        """All its items crossed. The ranges that had one are free."""
-        self._changes += 1
+        """All its items crossed. The ranges that had one are free, so no path to a free range is cut."""
         self._pending.pop(group, None)
         if not group.matched:
             return

@@ -200,6 +200,27 @@ def test_the_claim_falls_that_speaks_of_what_changed(monkeypatch: pytest.MonkeyP
     assert any(part in claim for claim in fallen)
 
 
+@pytest.mark.parametrize(
+    ("module", "part"),
+    [
+        ("adock_fig6", "loses less"),
+        ("adock_fig6", "more on stock"),
+        ("adock_fig6", "widen the gap"),
+        ("adock_fig8", "what WAD loses shrinks"),
+        ("adock_fig9", "WAD loses more"),
+    ],
+)
+def test_a_difference_too_small_to_show_is_none(monkeypatch: pytest.MonkeyPatch, module: str, part: str) -> None:
+    def hardly(name: str, **point: Any) -> dict[str, float]:
+        usual = like_the_paper(ADOCK if name == WAD else name, **point)
+        over = like_the_paper(WAD, **point)["messages"] / usual["messages"] - 1
+        return usual | ({"messages": usual["messages"] * (1 + over / 10_000)} if name == WAD else {})
+
+    claims = [claim for claim in run_with(monkeypatch, module, hardly, quick=False) if part in claim.claim]
+    assert claims
+    assert not any(claim.holds for claim in claims)
+
+
 @pytest.mark.parametrize("module", FIGURES)
 def test_every_claim_can_fall(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
     claims = [claim.claim for claim in run_with(monkeypatch, module, like_the_paper, quick=False)]

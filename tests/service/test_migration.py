@@ -89,6 +89,13 @@ def test_there_must_be_something_to_migrate(directory: ServiceDirectory):
         migrate(directory, 16, None)
 
 
+def test_windows_cannot_be_dealt_out_anew(directory: ServiceDirectory):
+    check_made_with(directory, NOW)
+    directory.windows.mkdir()
+    with pytest.raises(CannotRun, match="windows of aggregate subscriptions, which cannot be dealt out anew yet"):
+        migrate(directory, 16, None)
+
+
 def test_a_batch_that_was_cut_off_is_finished_first_if_it_may_have_sent_something(directory: ServiceDirectory):
     check_made_with(directory, NOW)
     batches(directory, planned=2, ended=1)
