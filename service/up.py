@@ -95,6 +95,8 @@ class Service:
         connection = self._connect(java)
         self._fix_for_life(connection)
         check_checkpoint(self._directory.checkpoint)
+        if self._directory.windows.exists():
+            check_checkpoint(self._directory.windows)
         ensure_topics(connection, service_topics(self.config.kafka.partitions, self.config.kafka.replication))
         service = hashlib.sha256(f"service {self._directory.secret}".encode()).hexdigest()[:12]
         identity = inputs.Ticker(service, self._directory.secret)
