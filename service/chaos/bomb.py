@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -117,8 +118,7 @@ class _Probes(threading.Thread):
     def delay_s(self) -> float:
         """Half of the delays since the last question are below this."""
         records = self._service.read("notify.quiet")
-        told = self._service.told("notify.quiet")
-        delays = [(r.append_ms - n["first_ms"]) / 1000 for r, n in zip(records, told, strict=True)][self._from :]
+        delays = [(record.append_ms - json.loads(record.value or b"")["first_ms"]) / 1000 for record in records[self._from :]]
         self._from = len(records)
         return median(delays) if delays else 0.0
 

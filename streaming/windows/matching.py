@@ -10,7 +10,7 @@ the matching is a maximum (Berge).
 What keeps this cheap: where a search finds no free range, all that it has seen is *closed*. Nothing that comes later opens it
 again, since a path that makes the matching larger never enters a closed range; so no search looks at it twice, and an item
 that comes to a closed group costs nothing. Only when items leave that closed ranges had, all is opened again. ADOCK never
-does that: it forwards only ranges that are not closed, and a group with one open range has no closed one.
+does that: it forwards only ranges that are not closed, and a group that a closed range has its item from has no others.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class Matching:
         """Whether nothing is known of what is closed: at first, and when items left that closed ranges had."""
         self._search = 0
         self._changes = 1
+        """Counts what may cut a path to a free range: between two changes, ranges that have one are known by it."""
 
     def item_came(self, group: Group) -> None:
         if not group.closed:

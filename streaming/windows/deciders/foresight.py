@@ -41,8 +41,9 @@ SLACK = 0.05
 ALLOWANCE = 100
 NEIGHBOURS = 64
 STEPS = 2048
-"""So many ranges are looked at, and so many of their edges: a decision costs the same whatever the size of the graph."""
+"""So many ranges are looked at, and so many of their edges: what a decision costs does not grow with the graph."""
 MOST = 2.0
+"""More than this a range is not taken to expect."""
 NEAR = 1e-9
 
 IN_COVER = Decision(Choice.AGGREGATE, Because.IN_COVER)

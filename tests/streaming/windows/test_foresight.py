@@ -73,7 +73,7 @@ class Misled(Foresight):
         return wrong.decide(graph, spot.range, 0)
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from([0.5, 3.0, 20.0]), st.sampled_from([Foresight, Misled]))
 def test_at_no_time_is_more_sent_than_the_bound_allows(seed: int, rate: float, made: type[Foresight]) -> None:
     stream = poisson(seed, WINDOWS, {"ab": rate, "abc": rate / 2, "g": rate, "fd": rate / 3, "e": rate / 4}, 60)
@@ -247,6 +247,16 @@ def test_it_is_near_the_optimum_at_any_rate(rate: float) -> None:
     sent = {name: replay(stream, decider(name)).messages for name in ("foresight", "adock", "wad")}
     assert sent["foresight"] <= 1.04 * least
     assert sent["foresight"] <= 1.02 * min(sent["adock"], sent["wad"])
+
+
+def test_where_nothing_is_left_to_come_it_sends_the_least() -> None:
+    """One range next to the first has plenty, but of items that cross for others anyway. All end at once."""
+    first, poor, rich, *others = (Range(10, name, 0) for name in "abcdefghijklmno")
+    stream = [Offered(1, frozenset([first, poor, rich]))] * 2
+    stream += [Offered(1, frozenset([rich, *others[2 * n : 2 * n + 2]])) for n in range(6)]
+    link = replay(stream, decider("foresight"))
+    assert link.messages == optimum(stream) == 8
+    assert link.decisions[0][1].reason is Because.NOT_IN_COVER
 
 
 def test_an_item_of_one_range_alone_is_forwarded() -> None:

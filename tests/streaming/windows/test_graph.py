@@ -85,7 +85,7 @@ def test_a_graph_is_a_dictionary_of_sets(story: list[tuple]) -> None:
     assert not any(graph.has(item) for item in range(200) if item not in plain.items)
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(moves, st.sampled_from([True, True, False]))
 def test_the_matching_is_a_maximum_whatever_left(story: list[tuple], asked: bool) -> None:
     graph, plain = Graph(), Plain()
@@ -127,6 +127,15 @@ def test_a_graph_that_was_kept_item_by_item_goes_on_as_before(story: list[tuple]
     assert {item: kept.degree(item) for item in kept.items} == {item: graph.degree(item) for item in graph.items}
     assert kept.matched() == graph.matched()
     assert len(kept.groups()) <= len(graph.groups())
+
+
+def test_items_alike_now_keep_the_degrees_they_came_with() -> None:
+    graph = Graph()
+    graph.add(1, RANGES[:2], 3)
+    graph.add(2, RANGES[:2])
+    graph.add(3, RANGES[:2], 3)
+    assert [graph.degree(item) for item in (1, 2, 3)] == [3, 2, 3]
+    assert len(graph.groups()) == 2
 
 
 def test_a_long_chain_needs_no_recursion() -> None:
