@@ -96,8 +96,6 @@ def beat(desk: Desk) -> None:
     marks = [state.marks.get(partition, 0) for partition in state.partitions] or [0]
     for subscription in _mine(desk):
         last_ms = state.beats.get(subscription.name, 0)
-        # What only moves the clock need not be stored. But a mark that is lost must not change which beats are told.
-        state.changed = state.changed or _beat_ms(subscription, max(marks)) > last_ms
         beat_ms = _beat_ms(subscription, min(marks))
         if beat_ms > last_ms:
             state.beats[subscription.name] = beat_ms
