@@ -55,9 +55,9 @@ def test_a_backlog_is_not_overtaken_by_the_clock(java: Java, tmp_path: Path):
             publish_while(service.connection, messages, threading.Event())
             with Publisher(service.connection) as publisher:
                 # One partition gets far more than the other: it lags behind.
-                for number in range(1500):
+                for number in range(700):
                     publisher.publish(Message("incident", "one key", {f"f{number % 7}": number % 3, "severity": number}))
-            count = len(messages) + 1500
+            count = len(messages) + 700
             service = service.restart()
             try:
                 wait_for("all messages to be settled", lambda: settled(service, count), 120)

@@ -153,6 +153,7 @@ def test_a_restart_keeps_the_messages_and_the_port(java: Java, directory: Path) 
     broker.stop()  # once more does nothing
 
 
+@pytest.mark.slow  # test_chaos.py kills a whole service, Kafka and all, in every run
 def test_a_killed_broker_starts_again_with_its_messages(java: Java, directory: Path) -> None:
     launched: list[int] = []
     with EmbeddedKafka.start(directory, java, launched=launched.append) as broker:
@@ -194,6 +195,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.slow  # test_chaos.py kills a whole service, Kafka and all, in every run
 def test_what_a_killed_service_left_is_ended_and_its_messages_are_kept(java: Java, stopped: Path, tmp_path: Path) -> None:
     shutil.copytree(stopped, tmp_path / "kafka")
     command = [sys.executable, "-c", KILLED_SERVICE, str(tmp_path)]

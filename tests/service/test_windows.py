@@ -104,12 +104,12 @@ def check(service: RunningService, record: dict, after_ms: int, before_ms: int) 
 
 def test_windows_hold_what_the_log_holds_through_three_brokers_and_a_crash(service: RunningService):
     after_ms = time.time_ns() // 1_000_000
-    publish(service, 200, seed=1)
+    publish(service, 130, seed=1)
     service.kill()  # in the middle of windows
     again = service.restart()
     service.process, service.bootstrap, service.connection = again.process, again.bootstrap, again.connection
     service.apply(topic("reading", gather=False, decider="adock"))
-    publish(service, 200, seed=2)
+    publish(service, 130, seed=2)
     before_ms = time.time_ns() // 1_000_000
     for record in SUBSCRIBED[:3]:
         check(service, record, after_ms, before_ms)
