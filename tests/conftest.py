@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from service.java import Java, find_java
 from service.kafka import EmbeddedKafka
@@ -12,6 +13,11 @@ from service.testing import RunningService
 
 # A test that asks for one of these needs Java and takes seconds; `-m "not live"` leaves it out.
 LIVE_FIXTURES = frozenset({"java", "kafka", "spark", "service_up"})
+
+# How many examples a law is tried on; `make laws` looks longer. No deadlines: a slow moment of the machine is no fault.
+settings.register_profile("quick", max_examples=40, deadline=None)
+settings.register_profile("thorough", max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("quick")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

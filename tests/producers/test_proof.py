@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from producers import control
@@ -411,7 +411,6 @@ def streamed(stream: list[tuple[str, str, int, int, int]]) -> Script:
     return script
 
 
-@settings(max_examples=60, deadline=None)
 @given(STREAM, st.floats(0, 1))
 def test_wherever_the_log_is_cut_a_service_that_did_right_is_never_blamed(stream, share):
     script = streamed(stream)
@@ -420,7 +419,6 @@ def test_wherever_the_log_is_cut_a_service_that_did_right_is_never_blamed(stream
     assert prove(script.log(int(share * len(script.rows))), as_written(whole)).differences == ()
 
 
-@settings(max_examples=40, deadline=None)
 @given(STREAM, st.data())
 def test_in_a_whole_log_whatever_is_lost_or_made_up_is_found(stream, data):
     script = streamed(stream)

@@ -57,7 +57,6 @@ def by_event(run: list[Published]) -> dict[str, list[Published]]:
 
 
 @given(workloads())
-@settings(max_examples=60, deadline=None)
 def test_a_run_keeps_to_its_parameters(workload: Workload) -> None:
     run = generate(workload)
     assert [published.at_ms for published in run] == sorted(published.at_ms for published in run)
@@ -83,7 +82,6 @@ def test_the_seed_decides_everything(workload: Workload) -> None:
 
 
 @given(workloads())
-@settings(max_examples=40, deadline=None)
 def test_an_id_names_one_message_and_a_repeat_comes_after_it(workload: Workload) -> None:
     first: dict[str, Published] = {}
     for published in generate(workload):
@@ -94,7 +92,6 @@ def test_an_id_names_one_message_and_a_repeat_comes_after_it(workload: Workload)
 
 
 @given(workloads())
-@settings(max_examples=40, deadline=None)
 def test_without_conflicts_every_message_states_the_truth(workload: Workload) -> None:
     workload = replace(workload, conflict_rate=0.0)
     events = by_event(generate(workload))
@@ -308,7 +305,6 @@ def test_most_witnesses_say_nothing_new(witnesses: int, seed: int) -> None:
 
 
 @given(st.integers(1, 12), st.integers(1, 30), st.integers(0, 99), st.integers(0, 2000), st.integers(1, 2000))
-@settings(max_examples=50, deadline=None)
 def test_incidents_keep_to_their_arguments(count: int, witnesses: int, seed: int, spread_ms: int, burst_ms: int) -> None:
     run = incidents(count, witnesses, seed, spread_ms, burst_ms)
     assert run == incidents(count, witnesses, seed, spread_ms, burst_ms)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.simulator import Simulator
@@ -233,7 +233,6 @@ class TestOverlays:
         assert len(found.told) == 4
         assert found.untold == ()
 
-    @settings(max_examples=40, deadline=None)
     @given(
         st.lists(
             st.tuples(
@@ -406,7 +405,6 @@ class TestExpectations:
         assert isinstance(wrong[0], BadLine)
         assert "'raeson'" in wrong[3].detail
 
-    @settings(max_examples=50, deadline=None)
     @given(
         st.lists(st.tuples(st.sampled_from("kl"), st.sampled_from("abc"), st.integers(0, 2), st.integers(0, 400)), max_size=15),
         st.data(),

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from producers.topics import delivery_specs, link_specs, publish_specs, service_topics
@@ -116,7 +116,6 @@ def test_hostile_names_and_values_are_only_told(text: str, encoding: Encoding):
     assert (told["topic"], told["key"], told["news"]) == (text, text, {text: text, "list": [text]})
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(MESSAGES, min_size=1, max_size=3), st.sampled_from(Encoding))
 def test_no_message_chooses_where_anything_is_written(messages: list[Message], encoding: Encoding):
     records = records_after(carried(message, encoding) for message in messages)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.simulator import Simulator
@@ -117,7 +117,6 @@ def check_books(simulator: Simulator) -> None:
         assert sum(count for (n, _), count in books[to].heard.items() if n == sender) == crossed.records
 
 
-@settings(max_examples=150, deadline=None)
 @given(overlays(), subscriptions, manners, streams)
 def test_all_learn_what_they_would_at_one_broker(overlay, wants, manner, published):
     # Nobody disagrees here: else it depends on the order of arrival whether a predicate held for a moment.
@@ -135,7 +134,6 @@ def test_all_learn_what_they_would_at_one_broker(overlay, wants, manner, publish
             assert ours[at] == alone[at]
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     overlays(), overlays(), subscriptions, manners, manners, st.lists(publishes, min_size=1, max_size=10), st.integers(0, 15_000)
 )
@@ -152,7 +150,6 @@ def test_a_change_of_overlay_and_gatherer_loses_nothing_and_tells_nothing_twice(
             assert ours[at] == alone[at]
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     overlays(), subscriptions, st.lists(publishes, min_size=1, max_size=8), st.sampled_from(["profile", "event", "rendezvous"])
 )
@@ -188,7 +185,6 @@ class Interrupted(Simulator):
                 super()._send(again)
 
 
-@settings(max_examples=80, deadline=None)
 @given(overlays(), overlays(), subscriptions, manners, streams, st.randoms(use_true_random=False))
 def test_what_a_crash_sends_twice_counts_once(one, other, wants, manner, published, random):
     def run(kind, **more):

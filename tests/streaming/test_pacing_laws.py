@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections import defaultdict
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.broker import blob
@@ -230,7 +230,6 @@ def test_nothing_is_told_twice_and_no_id_repeats(script):
             known[at].update(news)
 
 
-@settings(max_examples=200)
 @given(paces, st.lists(moves, min_size=1, max_size=25))
 def test_nothing_owed_is_lost(pace, story):
     """With a window that is long enough, whoever matches in the end has been told all that it wants."""
@@ -255,7 +254,6 @@ def test_nothing_owed_is_lost(pace, story):
             assert learned[key] == wanted
 
 
-@settings(max_examples=150)
 @given(st.integers(1, 3), st.lists(st.tuples(fields, waits), min_size=1, max_size=20))
 def test_what_ended_events_owe_is_in_a_digest(at_most, reports):
     """Short windows: the facts that each event had in the end are told, by itself or in a digest."""

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
@@ -132,7 +132,6 @@ def sums(buckets: list[Bucket]) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     st.builds(scripted, rules, timings, st.booleans(), st.lists(moves, min_size=10, max_size=30)),
     st.sampled_from([1, 2, 4, 5]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.broker import blob
@@ -165,7 +165,6 @@ def test_the_same_input_gives_the_same_bytes(script):
     assert first == second
 
 
-@settings(max_examples=200)
 @given(st.lists(fields, min_size=1, max_size=6), st.integers(0, 3_000))
 def test_who_is_subscribed_learns_all_there_is_to_know(reports, hold_ms):
     """Folding the news gives the event that a plain join of all reports gives."""

@@ -8,7 +8,7 @@ import tracemalloc
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings import avro
@@ -95,7 +95,6 @@ def test_notifications_that_claim_more_than_they_hold(claim: int):
             decode_notification(start + news)
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=200), st.integers(-(2**63), 2**63 - 1), st.data())
 def test_no_bytes_do_anything_but_be_read_or_refused(noise: bytes, claim: int, data: st.DataObject):
     """Noise in the middle of a message, and numbers that claim something."""

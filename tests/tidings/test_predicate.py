@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings.errors import BadPredicate
@@ -37,7 +37,6 @@ from tidings.predicate import (
 from tidings.values import INT64_MAX, INT64_MIN, Value
 
 # The first parse builds the grammar, so a deadline would measure that.
-law = settings(deadline=None)
 
 OPTIMISTIC, PATIENT = Missing.OPTIMISTIC, Missing.PATIENT
 MATCHES, DIFFERS, WAITS = Verdict.MATCHES, Verdict.DIFFERS, Verdict.WAITS
@@ -357,7 +356,6 @@ some_facts = st.dictionaries(st.sampled_from(FEW), facts_values)
 all_facts = st.fixed_dictionaries(dict.fromkeys(FEW, facts_values))
 
 
-@law
 @given(any_predicates)
 def test_what_is_written_reads_back_the_same(predicate: Predicate) -> None:
     again = parse(render(predicate))
@@ -366,7 +364,6 @@ def test_what_is_written_reads_back_the_same(predicate: Predicate) -> None:
     assert hash(again) == hash(predicate)
 
 
-@law
 @given(
     st.text(alphabet="ab01 .-'\"\\()=<,#\n", max_size=12)
     | st.lists(
@@ -389,7 +386,6 @@ def read(text: str) -> Predicate | BadPredicate:
         return bad
 
 
-@law
 @given(near_predicates, some_facts)
 def test_evaluation_agrees_with_an_oracle(predicate: Predicate, facts: dict[str, Value]) -> None:
     assert evaluate(predicate, facts) is (Truth.FALSE, Truth.UNKNOWN, Truth.TRUE)[int(2 * oracle(predicate, facts))]
@@ -430,28 +426,24 @@ def oracle_of_one(test: Compare | In | Prefix | Contains, fact: Value) -> bool:
             return (kind(fact) == "tuple" and fact.count(text) > 0) or (kind(fact) == "str" and fact.find(text) >= 0)
 
 
-@law
 @given(near_predicates, all_facts)
 def test_nothing_is_unknown_when_all_fields_are_stated(predicate: Predicate, facts: dict[str, Value]) -> None:
     assert evaluate(predicate, facts) is not Truth.UNKNOWN
     assert judge(predicate, facts, OPTIMISTIC) is judge(predicate, facts, PATIENT)
 
 
-@law
 @given(near_predicates_without_exists, all_facts, st.sets(st.sampled_from(FEW)))
 def test_more_facts_never_overturn_a_decision(predicate: Predicate, facts: dict[str, Value], stated: set[str]) -> None:
     early = evaluate(predicate, {name: value for name, value in facts.items() if name in stated})
     assert early in (Truth.UNKNOWN, evaluate(predicate, facts))
 
 
-@law
 @given(near_predicates, some_facts)
 def test_only_the_named_fields_matter(predicate: Predicate, facts: dict[str, Value]) -> None:
     named = {name: value for name, value in facts.items() if name in fields_of(predicate)}
     assert evaluate(predicate, named) is evaluate(predicate, facts)
 
 
-@law
 @given(st.lists(near_predicates, min_size=1, max_size=3).map(tuple), some_facts)
 def test_de_morgan(terms: tuple[Predicate, ...], facts: dict[str, Value]) -> None:
     opposites = tuple(Not(term) for term in terms)

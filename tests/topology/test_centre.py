@@ -181,7 +181,6 @@ def run(tree, starters, chance: random.Random, patient: bool) -> tuple[dict[str,
     return nodes, network
 
 
-@settings(max_examples=250, deadline=None)
 @given(trees, chances, st.booleans())
 def test_one_start_finds_the_centre_within_the_bound_in_any_order(tree, chance, patient):
     nodes, network = run(tree, [chance.choice(sorted(tree))], chance, patient)
@@ -197,7 +196,6 @@ def test_one_start_finds_the_centre_within_the_bound_in_any_order(tree, chance, 
         assert (network.by_kind["Update"], network.by_kind["Stable"], network.messages) == (2 * links, 0, 6 * links)
 
 
-@settings(max_examples=40, deadline=None)
 @given(trees, chances)
 def test_starts_at_the_same_time_end_in_one_round(tree, chance):
     starters = chance.sample(sorted(tree), k=min(3, len(tree)))
@@ -314,7 +312,6 @@ def test_time_ends_with_the_last_broker_that_learns_not_with_the_last_message():
     assert (election.gatherer, learned) == ("b2", 8.0)
 
 
-@settings(max_examples=40, deadline=None)
 @given(trees, st.integers(0, 2**32))
 def test_patience_costs_no_time(tree, seed):
     chance = random.Random(seed)
@@ -442,7 +439,6 @@ def assert_one_gatherer_in_each_part(overlay: Overlay) -> None:
         assert all(set(node.neighbours) == set(overlay.graph[node.name]) for node in nodes)
 
 
-@settings(max_examples=300, deadline=None)
 @given(chances, st.integers(1, 12), st.lists(st.sampled_from(MOVES), max_size=50))
 def test_after_any_changes_each_part_agrees_on_its_true_centre(chance, brokers, moves):
     overlay = Overlay(chance, brokers)
@@ -490,7 +486,6 @@ def summed(tree, weights) -> dict[str, float]:
     return {one: sum(weights.get(other, 0) * hops[one][other] for other in tree) for one in tree}
 
 
-@settings(max_examples=100, deadline=None)
 @given(small_trees, st.data())
 def test_the_median_is_the_least_of_all_sums_and_ties_go_to_the_smallest_name(tree, data):
     weights = data.draw(st.dictionaries(st.sampled_from(sorted(tree)), st.integers(0, 3)))
@@ -499,7 +494,6 @@ def test_the_median_is_the_least_of_all_sums_and_ties_go_to_the_smallest_name(tr
     assert median(tree, weights) == min(sorted(tree), key=lambda broker: sums[broker])
 
 
-@settings(max_examples=60, deadline=None)
 @given(small_trees, st.data())
 def test_totals_hold_for_any_weights_and_the_order_of_the_tree_does_not_matter(tree, data):
     weights = data.draw(st.dictionaries(st.sampled_from(sorted(tree)), st.floats(0, 1e9)))

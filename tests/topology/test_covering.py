@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from itertools import combinations, permutations, product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings.predicate import (
@@ -32,7 +32,6 @@ from tidings.values import Value
 from topology.covering import MOST_DISJUNCTS, Entry, covers, merged, scope_of
 
 OPTIMISTIC, PATIENT = Missing.OPTIMISTIC, Missing.PATIENT
-law = settings(deadline=None, max_examples=100)
 
 
 def entry(text: str, missing: Missing = PATIENT) -> Entry:
@@ -268,7 +267,6 @@ def within(special: list[bool], general: list[bool]) -> bool:
 
 
 @given(pairs)
-@law
 def test_covering_is_sound(pair: tuple[Entry, Entry]) -> None:
     general, special = pair
     if covers(general, special):
@@ -278,7 +276,6 @@ def test_covering_is_sound(pair: tuple[Entry, Entry]) -> None:
 
 
 @given(conjunctions, conjunctions, st.sampled_from(Missing))
-@law
 def test_covering_is_complete_for_conjunctions_of_scalar_tests(general: Predicate, special: Predicate, missing: Missing) -> None:
     asked = [Entry(where, missing) for where in (general, special, And((general, special)))]
     for (one, its_facts), (other, theirs) in permutations([(each, matched(each)) for each in asked], 2):
@@ -286,14 +283,12 @@ def test_covering_is_complete_for_conjunctions_of_scalar_tests(general: Predicat
 
 
 @given(entries)
-@law
 def test_an_entry_covers_itself_and_merges_with_itself(asked: Entry) -> None:
     assert covers(asked, asked)
     assert merged(asked, asked) == asked
 
 
 @given(pairs)
-@law
 def test_a_merge_is_exact_and_readable_and_the_same_both_ways(pair: tuple[Entry, Entry]) -> None:
     a, b = pair
     found = merged(a, b)
@@ -321,7 +316,6 @@ edge_tests = st.builds(Prefix, st.just("a"), texts) | st.builds(Compare, st.just
 
 
 @given(edge_tests, edge_tests, st.lists(edges, min_size=5, max_size=5))
-@settings(deadline=None, max_examples=300)
 def test_covering_and_merging_hold_at_the_edges_of_text_and_numbers(a: Predicate, b: Predicate, facts: list[Value]) -> None:
     # What one test holds of is near its own literal, so those are asked too.
     near = [test.value for test in (a, b) if isinstance(test, Compare | Prefix)]

@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings.control import Snapshot
@@ -24,7 +24,6 @@ from tidings.errors import BadOverlay, CannotRun
 from topology.generators import KINDS, MOST_BROKERS, generate, named, networks
 from topology.overlay import Overlay, check, from_records, of_snapshot, to_records
 
-law = settings(deadline=None, max_examples=60)
 sizes = st.integers(1, 60)
 seeds = st.integers(0, 2**64)
 
@@ -49,7 +48,6 @@ def ends(overlay: Overlay) -> list[tuple[str, str]]:
 # ---- every kind -------------------------------------------------------------------------------------------------------
 
 
-@law
 @given(st.sampled_from(sorted(KINDS)), sizes, seeds)
 def test_every_overlay_is_whole_and_repeatable(kind: str, brokers: int, seed: int):
     brokers = size_for(kind, brokers)
@@ -60,7 +58,6 @@ def test_every_overlay_is_whole_and_repeatable(kind: str, brokers: int, seed: in
     assert generate(kind, brokers, seed) == overlay
 
 
-@law
 @given(st.sampled_from(["random", "waxman"]), st.integers(2, 60), seeds, st.data())
 def test_every_degree_that_is_possible_gives_a_whole_overlay(kind: str, brokers: int, seed: int, data: st.DataObject):
     degree = data.draw(st.floats(2 * (brokers - 1) / brokers, brokers - 1))

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings.errors import UnknownBroker
@@ -155,7 +155,6 @@ SCHEDULES = {
 
 
 @pytest.mark.parametrize("schedule_of", SCHEDULES.values(), ids=SCHEDULES)
-@settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32), script=st.lists(st.sampled_from(["ab", "ba", "bc", "cb", "step"]), min_size=10, max_size=40))
 def test_every_schedule_keeps_the_order_of_a_link_and_loses_nothing(schedule_of, seed, script):
     network, nodes = network_of(("a", "b"), ("b", "c"), schedule=schedule_of(seed))

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import networkx as nx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.testing import advertisement, broker, link, plan, subscription, topic
@@ -123,7 +123,6 @@ def test_a_change_elsewhere_does_not_route_anew() -> None:
     assert before.route("other") is not after.route("other")
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10_000), st.integers(5, 40), st.sampled_from(["centre", "root", "median"]))
 def test_every_way_leads_to_the_one_gatherer(seed: int, size: int, placement: str) -> None:
     overlay = generate("random", size, seed)

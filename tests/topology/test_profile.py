@@ -11,7 +11,7 @@ from itertools import product
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings.predicate import And, Compare, Contains, Exists, In, Missing, Not, Op, Or, Predicate, Prefix, Verdict, parse, render
@@ -21,7 +21,6 @@ from topology.covering import covers, merged
 from topology.profile import EVERYTHING, MOST_ENTRIES, NOBODY, Profile, profile_of, united
 
 OPTIMISTIC, PATIENT = Missing.OPTIMISTIC, Missing.PATIENT
-law = settings(deadline=None, max_examples=60)
 
 
 def subscription(where: str | Predicate, missing: Missing = PATIENT, fields: frozenset[str] | None = None) -> Subscription:
@@ -217,13 +216,11 @@ def matched(profile: Profile) -> list[bool]:
 
 
 @given(crowds)
-@law
 def test_a_profile_matches_exactly_when_one_of_its_subscriptions_does(crowd: list[Subscription]) -> None:
     assert matched(profile_of(crowd)) == told(crowd)
 
 
 @given(crowds, crowds, st.randoms(use_true_random=False))
-@law
 def test_uniting_profiles_is_exact_and_the_order_does_not_matter(
     here: list[Subscription], there: list[Subscription], random: Random
 ) -> None:
@@ -238,7 +235,6 @@ def test_uniting_profiles_is_exact_and_the_order_does_not_matter(
 
 
 @given(crowds)
-@law
 def test_no_entry_covers_another_and_no_two_merge(crowd: list[Subscription]) -> None:
     entries = profile_of(crowd).entries
     assert len(entries) <= len(crowd)
@@ -251,7 +247,6 @@ def test_no_entry_covers_another_and_no_two_merge(crowd: list[Subscription]) -> 
 
 
 @given(crowds)
-@law
 def test_a_canonical_profile_united_with_itself_is_itself(crowd: list[Subscription]) -> None:
     profile = profile_of(crowd)
     assert united([profile]) == profile
@@ -259,7 +254,6 @@ def test_a_canonical_profile_united_with_itself_is_itself(crowd: list[Subscripti
 
 
 @given(crowds, crowds)
-@law
 def test_a_profile_that_covers_another_needs_nothing_more(here: list[Subscription], there: list[Subscription]) -> None:
     mine, theirs = profile_of(here), profile_of(there)
     both = united([mine, theirs])
@@ -275,7 +269,6 @@ plain_crowds = st.lists(
 
 
 @given(plain_crowds, plain_crowds)
-@law
 def test_what_is_united_covers_its_parts(here: list[Subscription], there: list[Subscription]) -> None:
     mine, theirs = profile_of(here), profile_of(there)
     both = united([mine, theirs])

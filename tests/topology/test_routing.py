@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import networkx as nx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings.control import Link
@@ -370,7 +370,6 @@ def scenes(draw: st.DrawFn) -> tuple[Overlay, dict[str, Profile], set[str] | Non
 
 
 @given(scenes(), chances)
-@settings(max_examples=70, deadline=None)
 def test_brokers_agree_on_what_is_computed_directly_in_whatever_order_messages_come(scene, chance):
     routing = TopicRouting.build(*scene[:1], TOPIC, *scene[1:], AnyOrder(chance))
     assert routing.routes() == routes_of(*scene[:1], TOPIC, *scene[1:])
@@ -408,7 +407,6 @@ def apply(scene: Scene, change: tuple) -> None:
 
 
 @given(scenes(), st.lists(CHANGES, max_size=15), chances)
-@settings(max_examples=70, deadline=None)
 def test_after_any_changes_the_result_is_that_of_a_new_start(scene, changes, chance):
     overlay, interests, publishers = scene
     changing = Scene(TopicRouting.build(overlay, TOPIC, interests, publishers, AnyOrder(chance)), interests, publishers)
@@ -431,7 +429,6 @@ class Hurried(TopicRouting):
 
 
 @given(scenes(), st.lists(st.tuples(CHANGES, st.integers(0, 12)), max_size=25), chances)
-@settings(max_examples=100, deadline=None)
 def test_changes_may_come_while_messages_are_under_way(scene, changes, chance):
     overlay, interests, publishers = scene
     hurried = Scene(Hurried.build(overlay, TOPIC, interests, publishers, AnyOrder(chance)), interests, publishers)
@@ -443,7 +440,6 @@ def test_changes_may_come_while_messages_are_under_way(scene, changes, chance):
 
 
 @given(overlays(most=6, costs=st.sampled_from([0, 1, 2, 0.5])))
-@settings(max_examples=60, deadline=None)
 def test_the_broadcast_tree_is_that_of_the_best_of_all_ways(overlay):
     graph = graph_of(overlay)
     routes = routes_of(overlay, TOPIC, {})
@@ -458,7 +454,6 @@ def test_the_broadcast_tree_is_that_of_the_best_of_all_ways(overlay):
 
 
 @given(scenes())
-@settings(max_examples=70, deadline=None)
 def test_the_tree_spans_the_participants_and_what_is_needed_between_them(scene):
     overlay, interests, publishers = scene
     routes = routes_of(overlay, TOPIC, interests, publishers)
@@ -489,7 +484,6 @@ FACTS = st.dictionaries(st.sampled_from(["kind", "severity", "closed"]), st.samp
 
 
 @given(overlays(), st.data())
-@settings(max_examples=70, deadline=None)
 def test_a_profile_never_misses_what_a_subscription_beyond_the_link_matches(overlay, data):
     wanted = data.draw(
         st.dictionaries(st.sampled_from(overlay.brokers), st.lists(st.sampled_from(WHERES), min_size=1, max_size=2))
@@ -508,7 +502,6 @@ def test_a_profile_never_misses_what_a_subscription_beyond_the_link_matches(over
 
 
 @given(scenes())
-@settings(max_examples=40, deadline=None)
 def test_a_link_that_forbids_the_topic_is_never_used(scene):
     overlay, interests, publishers = scene
     open_links = {link.name for link in overlay.links if TOPIC not in link.forbid}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.windows.deciders import DECIDERS, Because, Choice, Decision, UnknownDecider, decider
@@ -39,7 +39,6 @@ def waiting(stream: list[Offered]) -> dict[int, frozenset[Range]]:
 
 
 @pytest.mark.parametrize("name", DECIDERS)
-@settings(max_examples=40, deadline=None)
 @given(stream=streams)
 def test_each_range_has_one_aggregate_or_all_its_items_crossed(name: str, stream: list[Offered]) -> None:
     link = replay(stream, decider(name))
@@ -73,7 +72,6 @@ def kept(link: Replayed, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DECIDERS)
-@settings(max_examples=40, deadline=None)
 @given(stream=streams, every=st.integers(1, 7))
 def test_whoever_goes_on_from_kept_bytes_decides_the_same(name: str, stream: list[Offered], every: int) -> None:
     link = Replayed(decider(name))
@@ -86,7 +84,6 @@ def test_whoever_goes_on_from_kept_bytes_decides_the_same(name: str, stream: lis
 
 
 @pytest.mark.parametrize("name", DECIDERS)
-@settings(max_examples=40, deadline=None)
 @given(stream=streams)
 def test_a_decision_changes_nothing_in_the_graph(name: str, stream: list[Offered]) -> None:
     link = Replayed(decider(name))

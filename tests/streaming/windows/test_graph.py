@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import networkx
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.windows.graph import Graph, Range
@@ -85,7 +85,6 @@ def test_a_graph_is_a_dictionary_of_sets(story: list[tuple]) -> None:
     assert not any(graph.has(item) for item in range(200) if item not in plain.items)
 
 
-@settings(max_examples=300, deadline=None)
 @given(moves, st.sampled_from([True, True, False]))
 def test_the_matching_is_a_maximum_whatever_left(story: list[tuple], asked: bool) -> None:
     graph, plain = Graph(), Plain()

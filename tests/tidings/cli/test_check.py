@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from producers.control import read_text
@@ -140,7 +140,6 @@ class TestControlRecords:
         ),
     )
 
-    @settings(max_examples=150, deadline=None)
     @given(st.lists(RECORD, max_size=5), st.sampled_from(["lines", "array", "cut"]))
     def test_it_finds_fault_exactly_where_applying_would(self, data: list[Any], how: str) -> None:
         text = json.dumps(data) if how == "array" else "\n".join(json.dumps(each) for each in data)
