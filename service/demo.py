@@ -16,35 +16,58 @@ from experiments.simulator import Crossed, Simulator
 from producers import control
 from producers.books import from_publishers, read_books
 from producers.connection import Connection
+from producers.decisions import Crossed as CrossedForWindows
+from producers.decisions import Way, crossed_by_books
 from producers.incidents import incidents
 from producers.log import read_all
 from producers.publisher import Publisher
+from producers.readings import Road, readings
 from producers.replayed import Replay, replay
 from producers.subscriber import Subscriber
 from producers.workload import Published, dated
+from streaming.broker import crossing
 from streaming.broker.books import Books
 from streaming.broker.settings import message_limits_of, rules_of, timing_of
-from streaming.broker.values import Decided, Outcome, Tell
+from streaming.broker.values import Decided, EventNews, HandOver, Outcome, PassedOn, Tell, Why
 from tidings.codec import encode_notification
 from tidings.config import Config
 from tidings.control import Snapshot
 from tidings.errors import TidingsError
 from tidings.notification import Notification
+from topology import names
 from topology.plan import Plan
 
 WINDOW_MS = 15_000
 HOLD_MS = 500
 _SPREAD_MS, _BURST_MS = 10_000, 8_000
 _ADOPT_S, _SETTLE_S = 30.0, 60.0
+_SPAN_MS, _SHIFT_MS = 10_000, 5_000
+ROADS = (Road("E45", sensors=12, every_ms=900, usual_speed=88.0), Road("Harbour Bridge", 1, every_ms=7_000, usual_speed=42.0))
+"""On one of them windows have many readings, on the other one or two."""
+_WINDOWED = ("motorway", "bridge")
+"""The subscriptions to averages, one for each road."""
 
 BROKERS = tuple(f"b{number}" for number in range(1, 8))
 LINKS = (("b1", "b2"), ("b2", "b3"), ("b3", "b4"), ("b4", "b5"), ("b3", "b6"), ("b4", "b7"), ("b2", "b6"))
 """Seven brokers; three of them in a ring, so that there is more than one way."""
 
+_ABOUT_EVENTS = frozenset(kind.__name__ for kind in (PassedOn, EventNews, HandOver))
+
 _OVERLAY: list[dict[str, object]] = [
     *[dict[str, object](kind="broker", name=name) for name in BROKERS],
     *[dict[str, object](kind="link", name=f"{a}-{b}", a=a, b=b) for a, b in LINKS],
 ]
+
+
+def _averages() -> Iterator[dict[str, object]]:
+    """A subscription to the usual and the least speed on each road."""
+    of = {"avg_speed": "avg(speed)", "slowest": "min(speed)"}
+    for name, broker, road in zip(_WINDOWED, ("b7", "b5"), ROADS, strict=True):
+        asked = {"kind": "subscription", "name": name, "subscriber": "traffic", "broker": broker, "topic": "speed"}
+        window = {"size_ms": _SPAN_MS, "shift_ms": _SHIFT_MS, "of": of}
+        yield {**asked, "where": f"road = '{road.name}'", "window": window}
+
+
 RECORDS: list[dict[str, object]] = [
     *_OVERLAY,
     {
@@ -67,6 +90,8 @@ RECORDS: list[dict[str, object]] = [
         "every_ms": 3000,
         "fields": ["what", "where", "injured"],
     },
+    {"kind": "topic", "name": "speed", "gather": False},
+    *_averages(),
 ]
 WATCHED = "ops"
 """The subscription that is told everything at once: its delay is the service's."""
@@ -79,6 +104,8 @@ class Show:
     published: int = 0
     told: Counter[str] = field(default_factory=Counter)
     latest: list[Notification] = field(default_factory=list)
+    windows: dict[str, int] = field(default_factory=dict)
+    """By subscription, where its last window that was told begins."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +133,10 @@ class Verdict:
     story: Replay
     story_of: tuple[str, str]
     events: int
+    readings: int
+    windows: list[Notification]
+    windows_by_link: Mapping[Way, CrossedForWindows]
+    windows_delays_s: list[float]
 
     @property
     def gathered(self) -> Books:
@@ -113,8 +144,14 @@ class Verdict:
         return self.by_broker[self.gatherer]
 
     @property
+    def for_windows(self) -> int:
+        """What came by the broker that gathers and was about windows only."""
+        return sum(self.gathered.outcomes[Outcome.MERGED, why] for why in (Why.WINDOWED, Why.UNWANTED))
+
+    @property
     def notifications(self) -> int:
-        return sum(sum(books.notifications.values()) for books in self.by_broker.values())
+        """Those about events."""
+        return sum(sum(books.notifications.values()) for books in self.by_broker.values()) - len(self.windows)
 
     @property
     def balanced(self) -> bool:
@@ -129,6 +166,10 @@ class Verdict:
     def delay_s(self) -> float:
         return median(self.delays_s) if self.delays_s else 0.0
 
+    @property
+    def windows_delay_s(self) -> float:
+        return median(self.windows_delays_s) if self.windows_delays_s else 0.0
+
 
 class Demo:
     """One run against a service that is up."""
@@ -136,8 +177,12 @@ class Demo:
     def __init__(self, connection: Connection, config: Config, *, events: int, witnesses: int, seed: int) -> None:
         self._connection = connection
         self._config = config
-        self._run = incidents(events, witnesses, seed, _SPREAD_MS, _BURST_MS)
+        self._reports = incidents(events, witnesses, seed, _SPREAD_MS, _BURST_MS)
+        self._readings = readings(ROADS, _SPREAD_MS + _BURST_MS, seed)
+        self._run = sorted([*self._reports, *self._readings], key=lambda each: each.at_ms)
+        self._last_ms: dict[str, int] = {}
         self.messages = len(self._run)
+        self.readings = len(self._readings)
         self.events = events
         self.show = Show()
 
@@ -158,6 +203,8 @@ class Demo:
             publishers = {name: open_ones.enter_context(Publisher(self._connection, name)) for name in BROKERS}
             for one in _paced(dated(self._run, time.time_ns() // 1_000_000)):
                 publishers[broker_of(one)].publish(one.message)
+                if (road := one.message.fields.get("road")) is not None:
+                    self._last_ms[str(road)] = one.at_ms
                 self.show.published += 1
 
     def _listen(self, subscriber: Subscriber) -> Show:
@@ -165,6 +212,8 @@ class Demo:
         while (left := deadline - time.monotonic()) > 0:
             if (notification := subscriber.poll(left)) is not None:
                 self.show.told[notification.subscription] += 1
+                if notification.window is not None:
+                    self.show.windows[notification.subscription] = notification.window.start
                 self.show.latest = [*self.show.latest[-7:], notification]
         return self.show
 
@@ -175,8 +224,13 @@ class Demo:
             yield self._listen(subscriber)
             books = read_books(self._connection)
             told_all = sum(self.show.told.values()) == sum(sum(each.notifications.values()) for each in books.values())
-            if told_all and _all_is_over(books, self.messages):
+            if told_all and self._windows_are_over() and _all_is_over(books, self.messages):
                 return
+
+    def _windows_are_over(self) -> bool:
+        """Whether the last window that a reading counts in has been told, on every road."""
+        last = [self._last_ms[road.name] // _SHIFT_MS * _SHIFT_MS for road in ROADS]
+        return all(self.show.windows.get(name, 0) >= start for name, start in zip(_WINDOWED, last, strict=True))
 
     # ---- afterwards ---------------------------------------------------------------------------------------------------
 
@@ -190,19 +244,38 @@ class Demo:
         books = read_books(self._connection)
         if (received := from_publishers(books)) != self.messages:
             differences.append(f"{self.messages} messages were published, {received} received")
-        loudest = Counter(message.message.key for message in self._run).most_common(1)[0][0]
+        loudest = Counter(message.message.key for message in self._reports).most_common(1)[0][0]
         told_ms = {tell.notification.id: delivered[at] for at, tell in expected.items() if at in delivered}
         return Verdict(
             by_broker=books,
             gatherer=next(part.gatherer for part in Plan(reference.control).route("incident").parts if part.gatherer),
-            published=self.messages,
-            links=list(_traffic(books, _baseline(self._run))),
+            published=len(self._reports),
+            links=list(_traffic(self._crossed(), _baseline(self._reports))),
             differences=differences,
             delays_s=list(_delays_s(reference, told_ms)),
             story=self._reference(only=("incident", loudest)),
             story_of=("incident", loudest),
             events=self.events,
+            readings=self.readings,
+            windows=[tell.notification for tell in reference.told if tell.notification.window is not None],
+            windows_by_link=crossed_by_books(books),
+            windows_delays_s=list(_after_the_end_s(reference, told_ms)),
         )
+
+    def _crossed(self) -> dict[Way, Crossed]:
+        """What crossed each link about events."""
+        ways = {names.link_topic(*way): way for a, b in LINKS for way in ((a, b), (b, a))}
+        limits = message_limits_of(self._config)
+        found: dict[Way, Crossed] = {}
+        for record in read_all(self._connection, sorted(ways)):
+            if record.value is None or record.value.startswith(names.MARK_START):
+                continue
+            crossed, _ = crossing.decode(record.value, limits)
+            if type(crossed).__name__ in _ABOUT_EVENTS:
+                so_far = found.setdefault(ways[record.kafka_topic], Crossed())
+                so_far.records += 1
+                so_far.bytes += len(record.value)
+        return found
 
     def _reference(self, only: tuple[str, str] | None = None) -> Replay:
         return replay(
@@ -216,7 +289,7 @@ class Demo:
 
 
 def _delivered_to() -> list[str]:
-    return [f"notify.{record['subscriber']}" for record in RECORDS if record["kind"] == "subscription"]
+    return sorted({f"notify.{record['subscriber']}" for record in RECORDS if record["kind"] == "subscription"})
 
 
 def _paced(run: Iterable[Published]) -> Iterator[Published]:
@@ -233,12 +306,17 @@ def broker_of(one: Published) -> str:
 
 def _all_is_over(books: Mapping[str, Books], messages: int) -> bool:
     """Whether every message has come to its end: none held, none on a link."""
-    on_links = sum(sum(each.sent.values()) - sum(each.heard.values()) for each in books.values())
+    on_links = sum(_reports(each.sent) - _reports(each.heard) for each in books.values())
     held = sum(each.total(Outcome.HELD) for each in books.values())
     return from_publishers(books) >= messages and on_links == 0 and held == 0
 
 
-def _baseline(run: Iterable[Published]) -> dict[tuple[str, str], Crossed]:
+def _reports(crossed: Counter[tuple[str, str]]) -> int:
+    """Records about events, of all that crossed; those for windows are counted apart."""
+    return sum(count for (_, kind), count in crossed.items() if kind in _ABOUT_EVENTS)
+
+
+def _baseline(run: Iterable[Published]) -> dict[Way, Crossed]:
     """What would cross each link if nobody gathered: every message on its own way to whoever wants it."""
     alone = [{**record, "gatherer": "none"} if record["kind"] == "topic" else record for record in RECORDS]
     snapshot = Snapshot()
@@ -251,12 +329,17 @@ def _baseline(run: Iterable[Published]) -> dict[tuple[str, str], Crossed]:
     return simulator.crossed
 
 
-def _traffic(books: Mapping[str, Books], baseline: Mapping[tuple[str, str], Crossed]) -> Iterator[LinkTraffic]:
+def _traffic(crossed: Mapping[Way, Crossed], baseline: Mapping[Way, Crossed]) -> Iterator[LinkTraffic]:
     for sender, to in sorted({pair for a, b in LINKS for pair in ((a, b), (b, a))}):
-        ours = books.get(to, Books())
-        alone = baseline.get((sender, to), Crossed())
-        messages = sum(count for (name, _), count in ours.heard.items() if name == sender)
-        yield LinkTraffic(sender, to, messages, ours.heard_bytes[sender], alone.records, alone.bytes)
+        ours, alone = crossed.get((sender, to), Crossed()), baseline.get((sender, to), Crossed())
+        yield LinkTraffic(sender, to, ours.records, ours.bytes, alone.records, alone.bytes)
+
+
+def _after_the_end_s(reference: Replay, told_ms: Mapping[str, int]) -> Iterator[float]:
+    """From the end of a window to the append of its notification."""
+    for tell in reference.told:
+        if (window := tell.notification.window) is not None and tell.notification.id in told_ms:
+            yield (told_ms[tell.notification.id] - window.end) / 1000
 
 
 def _delays_s(reference: Replay, told_ms: dict[str, int]) -> Iterator[float]:

@@ -77,7 +77,7 @@ class Service:
     def watch(self, stopping: threading.Event) -> None:
         """Return when asked to stop; raise when a part of the service has failed."""
         while not stopping.wait(0.25):
-            self._check()
+            self.check()
 
     def is_live(self) -> bool:
         return self._query is not None and self._query.is_active
@@ -260,15 +260,16 @@ class Service:
         deadline = time.monotonic() + _WARM_S
         seen: set[int] = set()
         while len(seen) < _WARM_BATCHES and time.monotonic() < deadline:
-            self._check()
+            self.check()
             if progress := query.last_progress:
                 seen.add(progress["batchId"])
             time.sleep(0.05)
-        self._check()
+        self.check()
 
     # ---- watching -----------------------------------------------------------------------------------------------------
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Say so if something stopped, and start what new control data asks for. To be called again and again."""
         if self._kafka is not None and not self._kafka.is_alive():
             raise CannotRun(f"the embedded Kafka ended; see {self._directory.kafka / 'kafka.log'}")
         if self._keeper.failure is not None:

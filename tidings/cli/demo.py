@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tidings.cli import show
+from tidings.cli.decisions import arrow, windows_table
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from service.demo import Demo, Show, Verdict
+    from service.up import Service
 
 _NOTICE_S = 2.0
 _SHOWN = 8
@@ -67,8 +69,9 @@ def _run(directory: Path, events: int, witnesses: int, seed: int) -> Verdict:
     try:
         connection = Connection(service.bootstrap)
         run = Demo(connection, settings, events=events, witnesses=witnesses, seed=seed)
-        show.remark(f"{run.messages:,} reports about {events:,} incidents are on their way")
-        _watch(run)
+        reports = run.messages - run.readings
+        show.remark(f"{reports:,} reports about {events:,} incidents and {run.readings:,} speeds of cars are on their way")
+        _watch(run, service)
         show.remark("comparing with the plain reference over the same input")
         return run.verdict()
     finally:
@@ -79,22 +82,29 @@ def _run(directory: Path, events: int, witnesses: int, seed: int) -> Verdict:
 # ---- while it runs ----------------------------------------------------------------------------------------------------
 
 
-def _watch(run: Demo) -> None:
+def _watch(run: Demo, service: Service) -> None:
     console = show.console(stderr=True)
     if console.is_terminal:
-        _watch_live(run, console)
+        _watch_live(run, service, console)
     else:
-        for _ in _every(_NOTICE_S, run.play()):
+        for _ in _every(_NOTICE_S, _watched(run, service)):
             show.remark(_line(run.show, run.messages))
         show.remark(_line(run.show, run.messages))
 
 
-def _watch_live(run: Demo, console: Console) -> None:
+def _watch_live(run: Demo, service: Service, console: Console) -> None:
     from rich.live import Live
 
     with Live(_picture(run.show, run.messages), console=console, refresh_per_second=8) as live:
-        for state in run.play():
+        for state in _watched(run, service):
             live.update(_picture(state, run.messages))
+
+
+def _watched(run: Demo, service: Service) -> Iterator[Show]:
+    """The service is looked after meanwhile: it starts what new control data asks for, and says so if it stopped."""
+    for state in run.play():
+        service.check()
+        yield state
 
 
 def _picture(state: Show, messages: int) -> RenderableType:
@@ -136,6 +146,7 @@ def _every(seconds: float, states: Iterator[Any]) -> Iterator[Any]:
 
 def _as_dict(verdict: Verdict) -> dict[str, Any]:
     from producers.books import to_dict
+    from tidings.codec import notification_dict
 
     ours, alone = _link_totals(verdict)
     return {
@@ -148,6 +159,10 @@ def _as_dict(verdict: Verdict) -> dict[str, Any]:
         "link_messages": ours,
         "baseline_link_messages": alone,
         "links": [asdict(link) for link in verdict.links],
+        "readings": verdict.readings,
+        "windows": [notification_dict(each) for each in verdict.windows],
+        "windows_delay_s": round(verdict.windows_delay_s, 3),
+        "windows_by_link": {arrow(*way): crossed.to_dict() for way, crossed in sorted(verdict.windows_by_link.items())},
         "books": to_dict(verdict.by_broker),
         "differences": verdict.differences,
         "holds": verdict.holds,
@@ -177,6 +192,11 @@ def _print_verdict(verdict: Verdict) -> None:
     console.print(_links(verdict))
     console.print()
     console.print(_summary(verdict))
+    console.print()
+    for line in _windows(verdict):
+        console.print(line, soft_wrap=False)
+    console.print()
+    console.print(windows_table(verdict.windows_by_link))
     console.print()
     if verdict.holds:
         console.print(
@@ -230,9 +250,13 @@ def _summary(verdict: Verdict) -> Table:
     rows = [
         ("published", verdict.published, f"about {verdict.events:,} incidents, at {len(verdict.by_broker)} brokers"),
         ("carried on", _carried_on(verdict), "their news left the gatherer"),
-        ("merged", books["merged"], "their news left with another's, or only disagreed"),
+        ("merged", books["merged"] - verdict.for_windows, "their news left with another's, or only disagreed"),
         ("redundant", books["redundant"], "all they said was known"),
-        ("dropped early", verdict.published - books["received"], "the broker they came to had been told it all"),
+        (
+            "dropped early",
+            verdict.published - (books["received"] - verdict.for_windows),
+            "the broker they came to had been told it all",
+        ),
         ("late, dead-lettered", books["late"] + books["dead_lettered"], ""),
     ]
     for name, count, remark in rows:
@@ -264,3 +288,21 @@ def _story(verdict: Verdict) -> Iterator[Text]:
     yield Text(f"{WATCHED} was told {show.count(len(heard), 'time')}, each time only the news")
     for told in heard:
         yield Text.assemble((f"  {told.reason:<10} ", "green"), show.facts(told.news))
+
+
+def _windows(verdict: Verdict) -> Iterator[Text]:
+    """What subscribers to averages were told."""
+    from rich.text import Text
+
+    from service.demo import ROADS
+
+    roads = " and ".join(f"{road.sensors} on the {road.name}" for road in ROADS)
+    yield Text("Averages over 10 s, every 5 s", style="bold")
+    yield Text(
+        f"{verdict.readings:,} speeds were measured by sensors, {roads}; {show.count(len(verdict.windows), 'window')} told,"
+    )
+    yield Text(f"{verdict.windows_delay_s:.1f} s after its end in the median: a batch or two for each link on the way")
+    for notification in verdict.windows[:_SHOWN]:
+        line = show.notification_line(notification, notification.last_ms)
+        line.no_wrap, line.overflow = True, "ellipsis"
+        yield line

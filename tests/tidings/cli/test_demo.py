@@ -25,6 +25,10 @@ def test_it_shows_the_point_and_holds_itself_to_the_reference():
     assert 0 < summary["delay_s"] < 20
     assert 0 < summary["link_messages"] < summary["baseline_link_messages"]
     assert {(link["sender"], link["to"]) for link in summary["links"]} >= {("b1", "b2"), ("b2", "b1"), ("b4", "b5")}
+    assert {told["subscription"] for told in summary["windows"]} == {"motorway", "bridge"}
+    assert all(told["window"]["end_ms"] - told["window"]["start_ms"] == 10_000 for told in summary["windows"])
+    into_the_motorways_broker = summary["windows_by_link"]["b4→b7"]
+    assert 0 < into_the_motorways_broker["sent"] < into_the_motorways_broker["would"]["forward"]
 
 
 def test_ctrl_c_stops_everything_it_started():
