@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -69,57 +69,84 @@ class BooksFollower(threading.Thread):
             self.join(timeout=5)
 
 
+Metric: TypeAlias = CounterMetricFamily | GaugeMetricFamily
+
+
 @dataclass(eq=False)  # the registry keeps collectors by identity
 class ServiceCollector(Collector):
     """The service's metrics at the moment of a scrape."""
 
     books: Callable[[], dict[str, Books]]
-    progress: Callable[[], dict[str, float]]
+    progress: Callable[[], Mapping[str, Mapping[str, float]]]
+    """By the beginning of the metric's name, what each query says of its last batch."""
     control: Callable[[], tuple[int, int, int]]
 
-    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
-        received = CounterMetricFamily("tidings_received", "Messages received.", labels=["broker"])
-        outcomes = CounterMetricFamily("tidings_messages", "What became of them.", labels=["broker", "outcome", "reason"])
-        held = GaugeMetricFamily("tidings_held_messages", "Messages with news that is not due yet.", labels=["broker"])
-        told = CounterMetricFamily("tidings_notifications", "Notifications written.", labels=["broker", "reason"])
-        conflicts = CounterMetricFamily("tidings_conflicts", "Values that disagreed.", labels=["broker"])
-        evicted = CounterMetricFamily("tidings_evicted_events", "Events closed early to make room.", labels=["broker"])
-        left_out = CounterMetricFamily("tidings_left_out", "What a bound kept out.", labels=["broker", "bound"])
-        cancelled = CounterMetricFamily("tidings_cancelled", "What waited and was not told.", labels=["broker", "waited_for"])
-        links = ["sender", "to"]
-        crossed = CounterMetricFamily("tidings_link_records", "Records that came over a link.", labels=[*links, "kind"])
-        crossed_bytes = CounterMetricFamily("tidings_link_bytes", "Their bytes.", labels=links)
-        unsent = CounterMetricFamily("tidings_link_unsent", "Messages a link did not have to carry.", labels=[*links, "reason"])
-        balanced = GaugeMetricFamily("tidings_books_balanced", "1 while the books balance.", labels=["broker"])
-        for broker, books in self.books().items():
-            received.add_metric([broker], books.received)
-            held.add_metric([broker], books.total(Outcome.HELD))
-            conflicts.add_metric([broker], books.conflicts)
-            evicted.add_metric([broker], books.evicted)
-            balanced.add_metric([broker], int(books.balanced))
-            for (outcome, reason), count in sorted(books.outcomes.items()):
-                if outcome != Outcome.HELD:
-                    outcomes.add_metric([broker, outcome, reason], count)
-            for reason, count in sorted(books.notifications.items()):
-                told.add_metric([broker, reason], count)
-            for bound, count in sorted(books.left_out.items()):
-                left_out.add_metric([broker, bound], count)
-            for waited_for, count in sorted(books.cancelled.items()):
-                cancelled.add_metric([broker, waited_for], count)
-            for (sender, kind), count in sorted(books.heard.items()):
-                crossed.add_metric([sender, broker, kind], count)
-            for sender, size in sorted(books.heard_bytes.items()):
-                crossed_bytes.add_metric([sender, broker], size)
-            for (to, reason), count in sorted(books.unsent.items()):
-                unsent.add_metric([broker, to, reason], count)
-        yield from (received, outcomes, held, told, conflicts, evicted, left_out, cancelled)
-        yield from (crossed, crossed_bytes, unsent, balanced)
-        for name, value in self.progress().items():
-            yield GaugeMetricFamily(f"tidings_batch_{name}", f"Of the last batch: {name.replace('_', ' ')}.", value=value)
+    def collect(self) -> Iterator[Metric]:
+        books = self.books()
+        yield from _of_messages(books)
+        yield from _of_links(books)
+        yield from _of_windows(books)
+        for query, batch in self.progress().items():
+            for name, value in batch.items():
+                yield GaugeMetricFamily(f"{query}_{name}", f"Of the last batch: {name.replace('_', ' ')}.", value=value)
         version, rejected, problems = self.control()
         yield GaugeMetricFamily("tidings_overlay_problems", "What is wrong with the overlay.", value=problems)
         yield GaugeMetricFamily("tidings_control_version", "Version of the control data.", value=version)
         yield CounterMetricFamily("tidings_control_rejected", "Control records that could not be applied.", value=rejected)
+
+
+def _of_messages(by_broker: Mapping[str, Books]) -> tuple[Metric, ...]:
+    received = CounterMetricFamily("tidings_received", "Messages received.", labels=["broker"])
+    outcomes = CounterMetricFamily("tidings_messages", "What became of them.", labels=["broker", "outcome", "reason"])
+    held = GaugeMetricFamily("tidings_held_messages", "Messages with news that is not due yet.", labels=["broker"])
+    told = CounterMetricFamily("tidings_notifications", "Notifications written.", labels=["broker", "reason"])
+    conflicts = CounterMetricFamily("tidings_conflicts", "Values that disagreed.", labels=["broker"])
+    evicted = CounterMetricFamily("tidings_evicted_events", "Events closed early to make room.", labels=["broker"])
+    left_out = CounterMetricFamily("tidings_left_out", "What a bound kept out.", labels=["broker", "bound"])
+    cancelled = CounterMetricFamily("tidings_cancelled", "What waited and was not told.", labels=["broker", "waited_for"])
+    balanced = GaugeMetricFamily("tidings_books_balanced", "1 while the books balance.", labels=["broker"])
+    for broker, books in by_broker.items():
+        received.add_metric([broker], books.received)
+        held.add_metric([broker], books.total(Outcome.HELD))
+        conflicts.add_metric([broker], books.conflicts)
+        evicted.add_metric([broker], books.evicted)
+        balanced.add_metric([broker], int(books.balanced))
+        for (outcome, reason), count in sorted(books.outcomes.items()):
+            if outcome != Outcome.HELD:
+                outcomes.add_metric([broker, outcome, reason], count)
+        for family, counts in ((told, books.notifications), (left_out, books.left_out), (cancelled, books.cancelled)):
+            for word, count in sorted(counts.items()):
+                family.add_metric([broker, word], count)
+    return received, outcomes, held, told, conflicts, evicted, left_out, cancelled, balanced
+
+
+def _of_links(by_broker: Mapping[str, Books]) -> tuple[Metric, ...]:
+    crossed = CounterMetricFamily("tidings_link_records", "Records that came over a link.", labels=["sender", "to", "kind"])
+    size = CounterMetricFamily("tidings_link_bytes", "Their bytes.", labels=["sender", "to"])
+    unsent = CounterMetricFamily("tidings_link_unsent", "Messages it did not have to carry.", labels=["sender", "to", "reason"])
+    for broker, books in by_broker.items():
+        for (sender, kind), count in sorted(books.heard.items()):
+            crossed.add_metric([sender, broker, kind], count)
+        for sender, count in sorted(books.heard_bytes.items()):
+            size.add_metric([sender, broker], count)
+        for (to, reason), count in sorted(books.unsent.items()):
+            unsent.add_metric([broker, to, reason], count)
+    return crossed, size, unsent
+
+
+def _of_windows(by_broker: Mapping[str, Books]) -> tuple[Metric, ...]:
+    decided = CounterMetricFamily("tidings_link_windows", "Windows decided for a link.", labels=["sender", "to", "choice"])
+    crossed = CounterMetricFamily("tidings_link_window_records", "What crossed for them.", labels=["sender", "to"])
+    would = CounterMetricFamily("tidings_link_window_would", "What would have crossed.", labels=["sender", "to", "decider"])
+    for broker, books in by_broker.items():
+        for (to, word), count in sorted(books.windows.items()):
+            if word == "sent":
+                crossed.add_metric([broker, to], count)
+            elif word.startswith("would-"):
+                would.add_metric([broker, to, word.removeprefix("would-")], count)
+            else:
+                decided.add_metric([broker, to, word], count)
+    return decided, crossed, would
 
 
 class MetricsServer:

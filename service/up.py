@@ -177,7 +177,7 @@ class Service:
         self._exits.callback(follower.stop)
         collector = ServiceCollector(
             follower.by_broker,
-            self._progress,
+            lambda: {"tidings_batch": _progress(self._query), "tidings_windows_batch": _progress(self._windows)},
             lambda: (self._keeper.snapshot.version, self._keeper.rejected, len(self._keeper.problems)),
         )
         port = self.config.service.metrics_port
@@ -287,16 +287,18 @@ class Service:
         elif cause := self._windows.check():
             raise CannotRun(f"the query for windows stopped: {cause}; see {self._directory.logs}")
 
-    def _progress(self) -> dict[str, float]:
-        progress = self._query.last_progress if self._query is not None else None
-        if not progress:
-            return {}
-        return {
-            "id": progress["batchId"],
-            "rows": progress["numInputRows"],
-            "seconds": progress["durationMs"].get("triggerExecution", 0) / 1000,
-            "watermark_timestamp_seconds": _epoch_s(progress["eventTime"].get("watermark")),
-        }
+
+def _progress(query: SupervisedQuery | None) -> dict[str, float]:
+    """What a query says of its last batch; nothing if there was none."""
+    progress = query.last_progress if query is not None else None
+    if not progress:
+        return {}
+    return {
+        "id": progress["batchId"],
+        "rows": progress["numInputRows"],
+        "seconds": progress["durationMs"].get("triggerExecution", 0) / 1000,
+        "watermark_timestamp_seconds": _epoch_s(progress["eventTime"].get("watermark")),
+    }
 
 
 def _epoch_s(watermark: str | None) -> float:

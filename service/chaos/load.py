@@ -21,6 +21,10 @@ CONTROL = (
     subscription("some", where="severity >= 3", missing="patient", every_ms=1500, fields=["what", "where", "tags"]),
 )
 """What the stream is about: a hold, a cadence, a choice of fields and a predicate that waits."""
+AGGREGATES = (
+    subscription("ended", window={"size_ms": 4000, "shift_ms": 2000, "of": {"events": "count()", "worst": "max(severity)"}}),
+)
+"""And how many of its events ended, over windows that slide: with these, both pipelines run."""
 
 _ROUND_MS = 5000
 

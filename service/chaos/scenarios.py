@@ -47,7 +47,7 @@ class Scale:
 
 def killed(folder: Path, scale: Scale, say: Callable[[str], None]) -> Iterator[str]:
     """`kill -9` of the whole service at seeded moments of one stream: running, starting and stopping; now and then with Kafka."""
-    with staged(folder, find_java(), say) as stage, streaming(stage, scale.seed) as load:
+    with staged(folder, find_java(), say) as stage, streaming(stage, scale.seed, windows=True) as load:
         for number, moment in enumerate(moments(scale.kills, scale.seed), 1):
             say(f"kill {number} of {scale.kills}: {moment}")
             stage.kill_at(moment)
@@ -58,7 +58,10 @@ def killed(folder: Path, scale: Scale, say: Callable[[str], None]) -> Iterator[s
 def workers_killed(folder: Path, scale: Scale, say: Callable[[str], None]) -> Iterator[str]:
     """Spark's Python processes killed, frozen for a while, and frozen for good."""
     rng = Random(f"{scale.seed}/workers")
-    with staged(folder, find_java(), say, {"TIDINGS_SPARK_STALL_S": "10"}) as stage, streaming(stage, scale.seed) as load:
+    with (
+        staged(folder, find_java(), say, {"TIDINGS_SPARK_STALL_S": "10"}) as stage,
+        streaming(stage, scale.seed, windows=True) as load,
+    ):
         for number in range(8):
             _wait_further(stage)
             time.sleep(rng.uniform(0, 2))
@@ -90,7 +93,7 @@ def _wait_further(stage: Stage) -> None:
 
 def kafka_away(folder: Path, scale: Scale, say: Callable[[str], None]) -> Iterator[str]:
     """Kafka stopped, killed, and paused; and brought back."""
-    with staged(folder, find_java(), say) as stage, streaming(stage, scale.seed) as load:
+    with staged(folder, find_java(), say) as stage, streaming(stage, scale.seed, windows=True) as load:
         time.sleep(3)
         say("Kafka is stopped, and started again")
         stage.kafka.stop()

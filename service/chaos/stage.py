@@ -15,7 +15,7 @@ from subprocess import Popen
 import psutil
 
 from service.chaos import processes
-from service.chaos.load import CONTROL, Load
+from service.chaos.load import AGGREGATES, CONTROL, Load
 from service.chaos.moments import Moment, Phase, Victims
 from service.chaos.verdict import Verdict, settle
 from service.java import Java
@@ -187,8 +187,8 @@ def staged(
 
 
 @contextlib.contextmanager
-def streaming(stage: Stage, seed: int, **more: int) -> Iterator[Load]:
-    """Start the service, teach it what the stream is about, and let the stream flow."""
-    stage.up().apply(*CONTROL)
+def streaming(stage: Stage, seed: int, *, windows: bool = False, **more: int) -> Iterator[Load]:
+    """Start the service, teach it what the stream is about, and let the stream flow. With ``windows``, aggregates too."""
+    stage.up().apply(*CONTROL, *(AGGREGATES if windows else ()))
     with Load(stage.service.connection, seed, **more) as load:
         yield load

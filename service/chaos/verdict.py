@@ -41,7 +41,7 @@ def settle(service: RunningService, published: int, timeout_s: float = 120.0) ->
         return not last[0].faults
 
     with contextlib.suppress(AssertionError):  # the verdict says it better
-        wait_for("a verdict without faults", well, 20)
+        wait_for("a verdict without faults", well, 60)
     return last[0]
 
 
