@@ -121,7 +121,7 @@ def fill_offers(connection: Connection, stream: Stream, records: Iterable[tuple[
     for count, (_, value) in enumerate(records):
         now_ms = _START_MS + count
         if count % 1000 == 0:
-            clock = Clocked(0, 1, now_ms, (version, _START_MS))
+            clock = Clocked(0, 1, now_ms, ((version, _START_MS),))
             _produce(producer, *clock_record(service, clock))
         message = decode_message(value, limits)
         number = int(message.key.removeprefix(PREFIX)[2:5])

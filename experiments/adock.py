@@ -52,10 +52,15 @@ class Setup:
     """What is published about a stock or by a sensor comes to any broker, not always to the same."""
     plain: bool = True
     """Two of three subscriptions are plain ones. Otherwise all are aggregate ones."""
+    windows: tuple[tuple[int, int], ...] = ()
+    """Sizes and shifts in milliseconds, dealt to the aggregate subscriptions in turn. With none, all have the same window, and
+    ``ratio`` says which."""
 
-    @property
-    def shift_ms(self) -> int:
-        return round(WINDOW_MS / self.ratio)
+    def window_of(self, number: int) -> tuple[int, int]:
+        """Size and shift of one subscription."""
+        if not self.windows:
+            return WINDOW_MS, round(WINDOW_MS / self.ratio)
+        return self.windows[(number // 3 if self.plain else number) % len(self.windows)]
 
     @property
     def publications(self) -> int:
@@ -135,18 +140,19 @@ class Asked:
     aggregate: bool
     issued_ms: int
     shift_ms: int
+    size_ms: int = WINDOW_MS
 
     def open_ranges(self, now: int) -> list[Range]:
-        """Its ranges that something published now counts in."""
+        """Its ranges that something published now counts in. There may be none where the shift is larger than the size."""
         last = now - (now - self.issued_ms) % self.shift_ms
-        return [Range(start + WINDOW_MS, self.name, start) for start in range(last, now - WINDOW_MS, -self.shift_ms)]
+        return [Range(start + self.size_ms, self.name, start) for start in range(last, now - self.size_ms, -self.shift_ms)]
 
     def changes_ms(self, now: int) -> int:
         """When these will be others."""
         since = (now - self.issued_ms) % self.shift_ms
         opened = now - since
-        first = opened - (WINDOW_MS - 1 - since) // self.shift_ms * self.shift_ms
-        return min(opened + self.shift_ms, first + WINDOW_MS)
+        first = opened - (self.size_ms - 1 - since) // self.shift_ms * self.shift_ms
+        return min(opened + self.shift_ms, first + self.size_ms)
 
 
 def asked(setup: Setup, data: Dataset, over: Overlay) -> list[Asked]:
@@ -154,16 +160,18 @@ def asked(setup: Setup, data: Dataset, over: Overlay) -> list[Asked]:
     rng = np.random.default_rng([setup.seed, 3])
     wheres = adock_data.subscriptions(data, setup.seed, setup.subscriptions, setup.crosswise)
     at = over.subscribing
+    windows = [setup.window_of(number) for number in range(len(wheres))]
     return [
         Asked(
             name=f"s{number:03d}",
             broker=at[(number // 3 if number % 3 == 0 else number - number // 3 - 1) % len(at)],
             where=where,
             aggregate=number % 3 == 0 or not setup.plain,
-            issued_ms=int(rng.random() * setup.shift_ms),
-            shift_ms=setup.shift_ms,
+            issued_ms=int(rng.random() * shift_ms),
+            shift_ms=shift_ms,
+            size_ms=size_ms,
         )
-        for number, where in enumerate(wheres)
+        for number, (where, (size_ms, shift_ms)) in enumerate(zip(wheres, windows, strict=True))
     ]
 
 
@@ -230,7 +238,7 @@ def world(setup: Setup) -> World:
 
 def _of_no_rate(setup: Setup) -> Setup:
     """Ways depend on neither the rate nor the windows."""
-    return replace(setup, rate=0, ratio=TUMBLING, seconds=0)
+    return replace(setup, rate=0, ratio=TUMBLING, seconds=0, windows=())
 
 
 @lru_cache(maxsize=8)

@@ -167,6 +167,8 @@ class _Run:
                 heapq.heappush(self._due, (range_.end, line.height, line.number, range_))
 
     def _offer(self, line: _Line, item: _Item, now: int, *, crosses: bool = False) -> None:
+        if not item.ranges:  # it came between the windows of those who sample
+            return
         number = line.offered
         line.offered += 1
         if not crosses:

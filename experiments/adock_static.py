@@ -78,7 +78,8 @@ def _published(world: World, values: Values | None, results: dict[Range, int]) -
             if until_ms <= now:
                 ranges = frozenset(range_ for s in front.subscriptions for range_ in subscriptions[s].open_ranges(now))
                 open_now[each] = (min(subscriptions[s].changes_ms(now) for s in front.subscriptions), ranges)
-            offered.setdefault(front.link, _Groups()).put(ranges, 1, value)
+            if ranges:
+                offered.setdefault(front.link, _Groups()).put(ranges, 1, value)
         if values is not None:
             for s in way.local:
                 _count(results, subscriptions[s].open_ranges(now), value)

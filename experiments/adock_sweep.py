@@ -68,13 +68,14 @@ class Point:
     crosswise: bool = False
     scattered: bool = False
     plain: bool = True
+    windows: tuple[tuple[int, int], ...] = ()
 
     @property
     def at(self) -> At:
-        """What names it in the rows."""
+        """What names it in the rows. Mixed windows have no one ratio."""
         return {
             "load": self.load.name,
-            "ratio": self.ratio,
+            "ratio": None if self.windows else self.ratio,
             "rate": self.rate,
             "subscriptions": self.subscriptions,
             "crosswise": self.crosswise,
@@ -95,6 +96,7 @@ class Point:
             crosswise=self.crosswise,
             scattered=self.scattered,
             plain=self.plain,
+            windows=self.windows,
         )
 
 

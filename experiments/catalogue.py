@@ -29,6 +29,7 @@ MODULES: tuple[str, ...] = (
     "adock_fig8",
     "adock_fig9",
     "adock_readings",
+    "adock_mixed",
 )
 
 

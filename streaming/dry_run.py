@@ -108,7 +108,7 @@ def dry_run(
     run = _Run(snapshot, replace(rules or Rules(), hosted=None), limits or MessageLimits(), hop_ms)
     ordered = sorted(happenings, key=lambda happening: happening.at_ms)
     start_ms = ordered[0].at_ms if ordered else 0
-    run.adopt(snapshot, start_ms)
+    run.adopt(snapshot, start_ms - 1)  # windows count what enters after the tick that names their subscription
     for happening in ordered:
         run.push(happening.at_ms, happening)
     run.go()
@@ -282,11 +282,19 @@ class _Run:
                 event=output.event,
                 added=tuple(sorted(output.added)),
             )
-            by_line.setdefault(fate.line, []).append(_settled(fate, carried))
+            by_line.setdefault(fate.line, []).append(self._in_windows(_settled(fate, carried), details.get(entry, "")))
         for line in sorted(by_line):
             fates = by_line[line]
             # A message that was passed on is decided about where it went.
             yield from [f for f in fates if f.outcome is not Outcome.FORWARDED] or fates[-1:]
+
+    def _in_windows(self, fate: Fate, late: str) -> Fate:
+        """Of a message that nobody is told of, whether it counts in windows, or was too late for them."""
+        if fate.reason != Why.UNWANTED or fate.message is None:
+            return fate
+        if not self.both.counted.isdisjoint({(fate.message.topic, name) for name in (fate.message.message_id, fate.event or "")}):
+            return replace(fate, reason=str(Why.WINDOWED), detail=late)
+        return replace(fate, outcome=Outcome.LATE, reason=str(Why.WINDOW_CLOSED), detail=late) if late else fate
 
     def _untold(self, told: tuple[Told, ...]) -> Iterator[Untold]:
         aside = {

@@ -112,6 +112,8 @@ def untold(
         if topic in aside:
             why, detail = Silence.ALL_PUT_ASIDE, f"every message about the topic {topic!r} was late or dead-lettered"
         yield Untold(subscription.name, topic, why, detail)
+    if subscription.window is not None:
+        return  # it is told of windows, and of no single event
     known: dict[str, dict[str, Value]] = {}
     for event, news in told:
         known.setdefault(event, {}).update(news)

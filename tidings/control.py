@@ -192,10 +192,18 @@ class Snapshot:
         return [reader(_Reader(k, r), self.timing) for k, r in sorted(self.records.items()) if k.startswith(prefix)]
 
 
+def _no_repeated_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Two results of a window that have one name would be one, and nobody would say which."""
+    names = [name for name, _ in pairs]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ValueError(f"the name {twice!r} stands twice in one object")
+    return dict(pairs)
+
+
 def read_record(key: str, value: bytes, timing: Timing) -> Record:
     """The record a value holds, checked whole."""
     try:
-        record = json.loads(value)
+        record = json.loads(value, object_pairs_hook=_no_repeated_names)
     except (ValueError, RecursionError) as error:
         raise BadControl(key, f"not JSON: {error}") from None
     if not isinstance(record, dict):

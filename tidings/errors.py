@@ -4,6 +4,8 @@ TidingsError                 something a person can act on; the command line pri
 ├── BadMessage               a publication that cannot be read; carries the reason it is counted under
 ├── BadControl               a control record that cannot be applied
 ├── BadPredicate             a `where` that does not parse; carries the position
+├── BadAggregate             a function of a window that does not parse; carries the position (in `tidings.aggregate`)
+├── BadWindow                a window that cannot be (in `tidings.window`)
 ├── BadConfig                a setting with a wrong name or value
 ├── BadOverlay               brokers and links that make no overlay
 │   ├── UnknownBroker        a link, or a request, names a broker that is not there

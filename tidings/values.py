@@ -57,7 +57,8 @@ def plain(value: Value) -> object:
 
 def _canonical(value: Value) -> object:
     """One writing for each fact, so that digests of the same fact agree."""
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+    # As far as integers go: an integer and a float that are equal must not differ here.
+    if isinstance(value, float) and value.is_integer() and INT64_MIN <= value <= INT64_MAX:
         return int(value)
     return plain(value)
 

@@ -43,6 +43,7 @@ class Head(Struct, array_like=True):
     beats: dict[str, int] = {}
     offered: int = 0
     ticked: tuple[int, int] = (0, 0)
+    ticks: list[tuple[int, int]] = []
 
 
 class Packed(Struct, array_like=True):
@@ -123,6 +124,7 @@ def head_of(state: BucketState) -> Head:
         beats=state.beats,
         offered=state.offered,
         ticked=state.ticked,
+        ticks=state.ticks,
     )
 
 
@@ -140,6 +142,7 @@ def state_of(head: Head) -> BucketState:
         beats=head.beats,
         offered=head.offered,
         ticked=head.ticked,
+        ticks=head.ticks,
     )
 
 

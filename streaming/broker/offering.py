@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from enum import StrEnum
+from weakref import WeakKeyDictionary
 
 from streaming.broker.desk import Desk
-from streaming.broker.values import Arrived, Heard, Outcome, Why, WindowRecord
+from streaming.broker.values import Arrived, Heard, Outcome, PutAside, Why, WindowRecord
 from streaming.gather.open_event import OpenEvent
-from streaming.windows.items import Item, Publication, Through, missed, takes
+from streaming.windows.items import Item, Publication, Through, is_taken, missed
 from tidings import event as events
-from topology.plan import Place, Role
+from tidings.subscription import Subscription
+from topology.plan import Place, Plan, Role
 
 
 class Taken(StrEnum):
@@ -41,7 +43,17 @@ def offer_publication(desk: Desk, arrived: Arrived, crossed: Collection[str]) ->
     # Whoever it is late for, it is late by the times it has: one broker says so, the one where it entered.
     wanted = desk.plan.windows(broker, message.topic).values() if arrived.sender is None else ()
     late = [name for subscriptions in wanted for name in missed(subscriptions, item)]
+    if late and desk.topic(message.topic).gather:
+        # Each broker gathers this for its own, and what it says of it then is not about windows.
+        _mention(desk, arrived, late)
     return Taken.COUNTED if taken else Taken.MISSED if late else Taken.NOWHERE, late
+
+
+def _mention(desk: Desk, arrived: Arrived, late: list[str]) -> None:
+    """Put aside what came too late for some windows, whatever else becomes of it."""
+    detail = f"published {arrived.origin.append_ms - arrived.published_ms} ms before it arrived; too late for {', '.join(late)}"
+    desk.outputs.append(PutAside(arrived.origin, Outcome.LATE, Why.WINDOW_CLOSED, detail))
+    desk.books(arrived.broker).left_out["window"] += 1
 
 
 def offer_event(desk: Desk, event: OpenEvent, place: Place) -> None:
@@ -57,9 +69,8 @@ def offer_event(desk: Desk, event: OpenEvent, place: Place) -> None:
         entered_at=(event.id, 0, 0),
         fields=dict(events.facts(event.knowledge)),
     )
-    if not _offer(desk, broker, topic, item, None, ()):
-        subscriptions = desk.plan.windows(broker, topic).values()
-        desk.books(broker).left_out["window"] += any(missed(each, item) for each in subscriptions)
+    _offer(desk, broker, topic, item, None, ())
+    desk.books(broker).left_out["window"] += any(missed(each, item) for each in desk.plan.windows(broker, topic).values())
 
 
 def hear_window(desk: Desk, happened: Heard, record: WindowRecord) -> None:
@@ -78,9 +89,25 @@ def hear_window(desk: Desk, happened: Heard, record: WindowRecord) -> None:
 def _offer(desk: Desk, broker: str, topic: str, item: Item, via: str | None, crossed: Collection[str]) -> bool:
     taken = False
     for to, subscriptions in desk.plan.windows(broker, topic).items():
+        if to == via:
+            continue
         if isinstance(item, Publication):
-            subscriptions = tuple(desk.plan.window_index(broker, to, topic).candidates(item.key, item.fields))
-        if to != via and any(takes(subscription, item) for subscription in subscriptions):
+            wanted = is_taken(desk.plan.window_index(broker, to, topic).candidates(item.key, item.fields), item)
+        else:
+            wanted = item.interest in _interests(desk.plan, (broker, to, topic), subscriptions)
+        if wanted:
             desk.offer(broker, to, topic, item, via=via, crosses=to in crossed)
             taken = True
     return taken
+
+
+_interests_of: WeakKeyDictionary[Plan, dict[tuple[str, str, str], frozenset[str]]] = WeakKeyDictionary()
+"""Of the plans there are. Links carry an aggregate for each of many subscriptions: asking all of them about each takes long."""
+
+
+def _interests(plan: Plan, at: tuple[str, str, str], subscriptions: Iterable[Subscription]) -> frozenset[str]:
+    """The interests of the aggregate subscriptions that lie there."""
+    known = _interests_of.setdefault(plan, {})
+    if at not in known:
+        known[at] = frozenset(subscription.interest for subscription in subscriptions)
+    return known[at]

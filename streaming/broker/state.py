@@ -178,6 +178,8 @@ class BucketState:
     """How much was offered to the windows beyond links."""
     ticked: tuple[int, int] = (0, 0)
     """The version of the control data that the last tick named, and when it was first named: from then on all is held to it."""
+    ticks: list[tuple[int, int]] = field(default_factory=list)
+    """The same of some ticks before: a batch may have several, and windows begin with the one that named their subscription."""
     wake_ms: int = field(default=0, compare=False)
     """No timer fires before this; it only saves looking, so it is not part of what is stored."""
     changed: bool = field(default=False, compare=False)

@@ -17,6 +17,9 @@ from streaming.broker.timers import pass_time
 from streaming.broker.values import Arrived, Heard, Input, Marked, Output, Refused, Ticked
 from topology.plan import Plan
 
+MOST_TICKS = 64
+"""So many changes of the control data in one batch are told apart."""
+
 
 def step(
     state: BucketState, inputs: Sequence[Input], plan_at: Callable[[int], Plan], rules: Rules
@@ -75,6 +78,7 @@ def _ticked(desk: Desk, tick: Ticked) -> None:
     state.marks = {p: ms for p, ms in state.marks.items() if p in tick.partitions}
     _adopt(desk, tick.version, tick.append_ms)
     if tick.version > state.ticked[0]:
+        state.ticks = [*state.ticks, state.ticked][-MOST_TICKS:]
         state.ticked = (tick.version, tick.append_ms)
         state.changed = True
     for broker in desk.plan.overlay.brokers if desk.rules.hosted is None else desk.rules.hosted:

@@ -66,6 +66,7 @@ def _head(states: Sequence[BucketState]) -> BucketState:
         # As with links: the side pipeline takes what has a higher number than the last it took from the bucket of that name.
         offered=max((state.offered for state in states), default=0),
         ticked=max((state.ticked for state in states), default=(0, 0)),
+        ticks=sorted({tick for state in states for tick in state.ticks}),
     )
 
 

@@ -13,6 +13,7 @@ from streaming.broker.values import Input, Offer, Output, Ticked
 from streaming.side.state import SideState
 from streaming.side.step import step as side_step
 from streaming.side.values import Clocked, Offered, SideInput, SideRules, WindowDecided
+from streaming.windows.items import Publication
 from topology.plan import Plan
 
 BothOutput: TypeAlias = Output | WindowDecided
@@ -27,6 +28,8 @@ class Both:
     service: str
     main: BucketState = field(default_factory=BucketState)
     side: SideState = field(default_factory=SideState)
+    counted: set[tuple[str, str]] = field(default_factory=set)
+    """What was offered to windows: the topic, and the id of the message or the event."""
 
     def step(self, inputs: Sequence[Input]) -> list[BothOutput]:
         """Take in what happened, and say what is to be done by either."""
@@ -43,8 +46,9 @@ class Both:
         return [found for state in (self.main, self.side) if (found := state.books.get(broker))]
 
     def _beside(self, offers: list[Offer]) -> list[BothOutput]:
+        self.counted |= {(offer.topic, offer.item.id) for offer in offers if isinstance(offer.item, Publication)}
         inputs: list[SideInput] = [Offered(self.rules.bucket, offer) for offer in offers]
-        inputs.append(Clocked(0, 1, self.main.clock_ms, self.main.ticked))
+        inputs.append(Clocked(0, 1, self.main.clock_ms, (*self.main.ticks, self.main.ticked)))
         rules = SideRules(self.service, hosted=self.rules.hosted)
         self.side, outputs = side_step(self.side, inputs, self.plan_at, rules)
         return list(outputs)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from streaming.windows.here import Result
-from tidings.aggregate import results
 from tidings.notification import Notification, Reason, ToldWindow, window_id
+from tidings.partial import left_out, results
 
 
 def notification_of(result: Result) -> Notification:
@@ -25,5 +25,5 @@ def notification_of(result: Result) -> Notification:
         sources=0,
         first_ms=result.start if partial.first_ms is None else partial.first_ms,
         last_ms=result.end if partial.last_ms is None else partial.last_ms,
-        window=ToldWindow(result.start, result.end, window.counted, dict(partial.left_out)),
+        window=ToldWindow(result.start, result.end, window.counted, left_out(partial, window.of)),
     )

@@ -20,6 +20,7 @@ from streaming.windows.deciders import decider
 from streaming.windows.here import NEVER, HereWindows, Result
 from streaming.windows.items import Aggregated, Item, Publication, Through, Windowed
 from streaming.windows.link import Expired, LinkWindows, asked_by
+from tidings.control import Snapshot
 from tidings.subscription import Subscription
 from topology.plan import HERE, Plan, Role
 
@@ -48,9 +49,11 @@ class _Desk:
     plan_at: Callable[[int], Plan]
     rules: SideRules
     outputs: list[SideOutput] = field(default_factory=list)
+    _known: dict[At, Mapping[str, Subscription]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.plan = self.plan_at(self.state.version)
+        # Before the first tick there is no control data, and nobody to ask for it.
+        self.plan = self.plan_at(self.state.version) if self.state.version else Plan(Snapshot())
 
     # ---- what comes in ------------------------------------------------------------------------------------------------
 
@@ -76,10 +79,11 @@ class _Desk:
         self._count(at, links, offer, offer.item)
 
     def _count(self, at: At, links: Links, offer: Offer, item: Item) -> None:
-        subscriptions: Iterable[Subscription] = self._subscriptions(at)
         if isinstance(item, Publication):
-            subscriptions = self.plan.window_index(*at).candidates(item.key, item.fields)
-        subscriptions, extra_ms = list(subscriptions), self._extra_ms(at[2])
+            subscriptions = list(self.plan.window_index(*at).candidates(item.key, item.fields))
+        else:
+            subscriptions = [found] if (found := self._by_interest(at).get(item.interest)) else []
+        extra_ms = self._extra_ms(at[2])
         asked = asked_by(subscriptions, item, links.since, extra_ms, links.through_ms)
         if not asked:
             # It came from where nobody was said to publish, after its windows had closed without it.
@@ -93,9 +97,9 @@ class _Desk:
 
     def clocked(self, happened: Clocked) -> None:
         state = self.state
-        version, since_ms = happened.ticked
-        if version > max([state.version, *(known for _, known in state.versions)]):
-            insort(state.versions, (since_ms, version))
+        for version, since_ms in happened.ticks:
+            if version > max([state.version, *(known for _, known in state.versions)]):
+                insort(state.versions, (since_ms, version))
         state.buckets = happened.of
         state.clocks[happened.index] = max(happened.clock_ms, state.clocks.get(happened.index, 0))
         lowest_ms = min((state.clocks.get(index, 0) for index in range(state.buckets)), default=0)
@@ -116,6 +120,7 @@ class _Desk:
     def _adopt(self, version: int, now_ms: int) -> None:
         """Other control data holds. Windows that are open where the ways of their topic change are given up."""
         before, self.plan = self.plan, self.plan_at(version)
+        self._known.clear()
         self.state.version = version
         wanted = set(self._mine())
         for at in self.state.links.keys() - wanted:
@@ -131,7 +136,11 @@ class _Desk:
                 links.windows.choose(self.plan.decider(at[0], at[1], at[2]))
             links.whole = None
             now = {subscription.interest for subscription in self._subscriptions(at)}
-            links.windows.drop(frozenset(links.since.keys() - now))
+            gone = links.since.keys() - now
+            links.windows.drop(frozenset(gone))
+            # Only those that were here: a neighbour may know of others before this broker does.
+            for up in links.upstream.values():
+                up.since = {interest: ms for interest, ms in up.since.items() if interest not in gone}
             links.since = {interest: links.since.get(interest, now_ms) for interest in sorted(now)}
             links.said = {interest: ms for interest, ms in links.said.items() if interest in now}
 
@@ -150,6 +159,11 @@ class _Desk:
 
     def _subscriptions(self, at: At) -> Sequence[Subscription]:
         return self.plan.windows(at[0], at[2]).get(at[1], ())
+
+    def _by_interest(self, at: At) -> Mapping[str, Subscription]:
+        if at not in self._known:
+            self._known[at] = {subscription.interest: subscription for subscription in self._subscriptions(at)}
+        return self._known[at]
 
     def _extra_ms(self, topic: str) -> int:
         """An event counts when it has ended, so windows of events wait that much longer."""
@@ -181,7 +195,7 @@ class _Desk:
         return up.through_ms
 
     def _close(self, at: At, links: Links) -> None:
-        by_interest = {subscription.interest: subscription for subscription in self._subscriptions(at)}
+        by_interest = self._by_interest(at)
         if isinstance(links.windows, LinkWindows):
             for range_ in links.windows.due(links.through_ms):
                 subscription = by_interest.get(range_.subscription)

@@ -3,29 +3,43 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from random import Random
 from typing import Any
 
+from streaming.broker.books import Books, total
 from streaming.broker.inputs import in_log_order
 from streaming.broker.state import BucketState, Rules
 from streaming.broker.step import step
 from streaming.broker.values import Arrived, Heard, Input, Marked, Offer, Output, PassedOn, PutAside, Send, Tell, Ticked
 from streaming.gather.entry import Origin
 from streaming.side import blob
+from streaming.side.beside import Both
 from streaming.side.dealing import belongs
 from streaming.side.state import SideState
 from streaming.side.step import step as side_step
 from streaming.side.values import Clocked, Offered, SideInput, SideOutput, SideRules, WindowDecided
-from streaming.testing import snapshot
+from streaming.testing import broker, link, snapshot
+from streaming.windows.items import Publication
 from tidings.control import Snapshot
 from tidings.message import Message
 from tidings.notification import Notification
+from tidings.values import digest
 from topology import names
 from topology.plan import Plan
 
 SERVICE = "s"
+BROKERS = ("b1", "b2", "b3", "b4")
+OVERLAYS: Mapping[str, list[dict[str, Any]]] = {
+    "one": [],
+    "chain": [*map(broker, BROKERS), *(link(a, b) for a, b in pairwise(BROKERS))],
+    "star": [*map(broker, BROKERS), *(link("b1", b) for b in BROKERS[1:])],
+}
+DELAYS_MS = (0, 0, 0, -400, 300, 2000, 6000)
+"""How long before it enters something was published; the clocks of some publishers are fast."""
+SPEEDS = (1, 2.5, 7, 0.1, 9, -3, 2**60, "fast", True, None)
 
 
 @dataclass(slots=True)
@@ -61,7 +75,7 @@ class World:
     published: list[tuple[int, str, Message]] = field(default_factory=list)
     """When each entered, at which broker."""
     since_ms: dict[str, int] = field(default_factory=dict)
-    """By subscription, when the tick came that first named it."""
+    """By subscription, when the tick came that first named it as it is."""
 
     def __post_init__(self) -> None:
         self._random = Random(self.seed)
@@ -88,13 +102,13 @@ class World:
         since = {key: held.since.get(key, version) for key in made.records}
         self._snapshots[version] = Snapshot(version, made.records, made.timing, since)
         self._plans[version] = Plan(self._snapshots[version])
-        for broker in self._plans[version].overlay.brokers:
-            self._log.setdefault(names.publish_topic(broker), [])
-            for neighbour in self._plans[version].overlay.neighbours(broker):
-                self._log.setdefault(names.link_topic(broker, neighbour), [])
+        for name in self.plan.overlay.brokers:
+            self._log.setdefault(names.publish_topic(name), [])
+            for neighbour in self.plan.overlay.neighbours(name):
+                self._log.setdefault(names.link_topic(name, neighbour), [])
         self.tick(0)
-        for name in self._snapshots[version].subscriptions:
-            self.since_ms.setdefault(name, self.now_ms)
+        had, has = held.subscriptions, self._snapshots[version].subscriptions
+        self.since_ms = {name: self.since_ms[name] if had.get(name) == each else self.now_ms for name, each in has.items()}
 
     def tick(self, after_ms: int = 1000) -> None:
         """A mark in every partition, then a tick."""
@@ -106,6 +120,19 @@ class World:
         partitions = {names.partition_name(each, 0) for each in (*self._log, names.CLOCK)}
         self._append(names.CLOCK, _Mark(version, tuple(sorted(partitions))))
 
+    def play(self, names: Sequence[str], chance: Random, count: int, *, crashes: bool = False) -> None:
+        """So many readings at these brokers, some of them late, while both pipelines run."""
+        for _ in range(count):
+            fields = {"road": chance.choice(["E45", "E20", "E6"]), "speed": chance.choice(SPEEDS)}
+            at, after_ms, number = chance.choice(names), chance.randint(0, 700), len(self.published)
+            published_ms = self.now_ms + after_ms - chance.choice(DELAYS_MS)
+            self.publish(
+                at, fields, after_ms=after_ms, key=chance.choice("abc"), id=f"m{number % 7}{number}", published_ms=published_ms
+            )
+            if chance.random() < 0.3:
+                self.tick(chance.randint(1, 1000))
+            self.run(crashes=crashes)
+
     def publish(self, broker: str, fields: Mapping[str, Any], *, after_ms: int = 0, key: str = "k", **more: Any) -> None:
         """A publisher's message is appended."""
         self.now_ms += after_ms
@@ -116,6 +143,81 @@ class World:
     def _append(self, kafka_topic: str, payload: Message | Send | _Mark) -> None:
         rows = self._log.setdefault(kafka_topic, [])
         rows.append(_Row(kafka_topic, 0, len(rows), self.now_ms, payload))
+
+    # ---- what there is to count ---------------------------------------------------------------------------------------
+
+    def entered(self) -> list[Publication]:
+        """Everything that was published, as it entered."""
+        rows = [row for name, rows in self._log.items() if name.startswith("publish.") for row in rows]
+        return [
+            Publication(
+                key=row.payload.key,
+                id=row.payload.message_id,
+                published_ms=row.append_ms if row.payload.published_ms is None else row.payload.published_ms,
+                entered_ms=row.append_ms,
+                entered_at=(row.kafka_topic, row.partition, row.offset),
+                fields=dict(row.payload.fields),
+            )
+            for row in rows
+            if isinstance(row.payload, Message)
+        ]
+
+    def ended(self, topic: str, gatherer: str) -> list[Publication]:
+        """Every event, as it was in the end. The reports of a key were published at one broker within a window, and each of
+        them says something new."""
+        by_key: dict[str, dict[str, tuple[int, Message]]] = {}
+        for name, rows in self._log.items():
+            for row in rows if name != names.CLOCK and names.broker_of(name) == gatherer else ():
+                sent = row.payload.record if isinstance(row.payload, Send) else row.payload
+                message = sent.message if isinstance(sent, PassedOn) else sent
+                if isinstance(message, Message) and message.topic == topic:
+                    by_key.setdefault(message.key, {}).setdefault(message.message_id, (row.append_ms, message))
+        return [_event(gatherer, joined) for reports in by_key.values() for joined in self._joined(topic, [*reports.values()])]
+
+    def _joined(self, topic: str, reports: list[tuple[int, Message]]) -> Iterator[list[tuple[int, Message]]]:
+        """The reports of each event of a key. One that is over by its window takes what comes later with it."""
+        timing = self.plan.topic(topic).timing
+        joined: list[tuple[int, Message]] = []
+        for came_ms, message in reports:
+            if joined:
+                ends_ms, forgotten_ms = joined[0][0] + timing.window_ms, joined[-1][0] + timing.remember_ms
+                if came_ms >= ends_ms and (forgotten_ms >= ends_ms or timing.remember_ms >= timing.window_ms):
+                    break
+                if came_ms >= min(ends_ms, forgotten_ms):
+                    yield joined
+                    joined = []
+            if joined or came_ms < (message.published_ms or 0) + 2 * timing.window_ms:
+                joined.append((came_ms, message))
+        if joined:
+            yield joined
+
+    def results(self, subscription: str) -> dict[int, list[Notification]]:
+        """What a subscription was told, by the start of the window; after a crash some are told again."""
+        found: dict[int, list[Notification]] = {}
+        for each in self.told:
+            if each.subscription == subscription and each.window is not None:
+                found.setdefault(each.window.start, []).append(each)
+        return found
+
+    @property
+    def plan(self) -> Plan:
+        """What follows from the control data as it is now."""
+        return self._plans[max(self._plans)]
+
+    @property
+    def sides(self) -> list[SideState]:
+        """What the side pipeline remembers, bucket by bucket."""
+        return self._sides
+
+    def books(self, broker: str) -> Books:
+        """What both pipelines have entered for a broker."""
+        kept = [*(state.books for state in self._states), *(state.books for state in self._sides)]
+        return total([books[broker] for books in kept if broker in books])
+
+    @property
+    def aggregates(self) -> list[Mapping[str, Any]]:
+        """The records of the aggregate subscriptions that there are now."""
+        return [record for record in self._records.values() if record["kind"] == "subscription" and "window" in record]
 
     # ---- batches ------------------------------------------------------------------------------------------------------
 
@@ -130,16 +232,18 @@ class World:
         ordered = list(in_log_order(taken))
         runs = []
         for index, state in enumerate(self._states):
-            before = Clocked(index, self.buckets, state.clock_ms, state.ticked)
             inputs = [each for row in ordered for each in self._inputs(row, index)]
             rules = Rules(bucket=f"{SERVICE}/{index}", bucket_index=index, buckets=self.buckets)
-            self._states[index], outputs = step(state, inputs, self._plan_at, rules)
-            runs.append((f"{SERVICE}/{index}", [before, *outputs]))
+            after, outputs = step(state, inputs, self._plan_at, rules)
+            self._states[index] = after
+            clock = Clocked(index, self.buckets, after.clock_ms, (*after.ticks, after.ticked))
+            runs.append((f"{SERVICE}/{index}", [*outputs, clock]))
         if crash:
             self._write([(name, outputs[: self._random.randint(0, len(outputs))]) for name, outputs in runs])
         self._write(runs)
 
-    def _inputs(self, row: _Row, index: int) -> list[Input]:
+    def _inputs(self, row: _Row, index: int | None) -> list[Input]:
+        """What a row is to a bucket; to one that has all events if none is named."""
         partition = names.partition_name(row.kafka_topic, 0)
         if isinstance(row.payload, _Mark):
             if row.kafka_topic == names.CLOCK:
@@ -148,7 +252,7 @@ class World:
             return [Marked(partition, row.append_ms, row.payload.version)]
         about = (row.payload.topic, row.payload.key) if isinstance(row.payload, Message) else row.payload.record.about
         broker = names.broker_of(row.kafka_topic)
-        if zlib.crc32(repr((broker, *about)).encode()) % self.buckets != index:
+        if index is not None and zlib.crc32(repr((broker, *about)).encode()) % self.buckets != index:
             return []
         origin = Origin(row.kafka_topic, 0, row.offset, row.append_ms)
         if isinstance(row.payload, Message):
@@ -219,9 +323,24 @@ class World:
             else:
                 self.side_batch(whole=self._random.random() < 0.5, crash=crash)
 
+    def replayed(self) -> list[Notification]:
+        """What is told if all that is in the log is decided again in one go."""
+        both = Both(self._plan_at, Rules(bucket="replay"), SERVICE)
+        rows = list(in_log_order([row for rows in self._log.values() for row in rows]))
+        outputs = both.step([each for row in rows for each in self._inputs(row, None)])
+        return [output.notification for output in outputs if isinstance(output, Tell)]
+
     def settle(self, seconds: int = 60) -> None:
         """Time passes in silence, until all that is due has come."""
         for _ in range(seconds):
             self.tick()
             self.main_batch()
             self.side_batch()
+
+
+def _event(gatherer: str, reports: list[tuple[int, Message]]) -> Publication:
+    opened_ms, first = reports[0]
+    name = digest(gatherer, first.topic, first.key, first.message_id, opened_ms)
+    published_ms = min(message.published_ms or 0 for _, message in reports)
+    fields = {name: value for _, message in reports for name, value in message.fields.items()}
+    return Publication(first.key, name, published_ms, opened_ms, (name, 0, 0), fields)

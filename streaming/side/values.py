@@ -21,13 +21,13 @@ class Offered:
 class Clocked:
     """A bucket of the main pipeline has offered all that was appended before ``clock_ms``.
 
-    ``ticked`` is the version of the control data that the last tick named, and since when. There are ``of`` such buckets.
+    ``ticks`` are the versions of the control data that the last ticks named, and since when. There are ``of`` such buckets.
     """
 
     index: int
     of: int
     clock_ms: int
-    ticked: tuple[int, int]
+    ticks: tuple[tuple[int, int], ...]
 
 
 SideInput: TypeAlias = Offered | Clocked

@@ -78,7 +78,6 @@ def bucket_function(settings: BucketSettings) -> Callable[[Any, Iterable[pd.Data
         # What a seed says of the books, nobody has been told.
         before = {} if seed else {broker: books.to_dict() for broker, books in state.books.items()}
         state.changed = False
-        before_ms, ticked = state.clock_ms, state.ticked
         with _no_collection():
             rows = _rows(list(frames), settings)
             outputs = process(state, bucket.shelf, rows, _setting(settings, number))
@@ -89,8 +88,8 @@ def bucket_function(settings: BucketSettings) -> Callable[[Any, Iterable[pd.Data
             service = str(settings.ticker.service)
             records = [*to_records(outputs, rows, service, number), *books_records(service, number, before, state.books)]
             if load_plan(settings, state.version).windowed_topics:
-                # What this batch writes is not all there yet; what the batch before it wrote is.
-                clock = Clocked(number, settings.rules.buckets, before_ms, ticked)
+                # After all that it offers: a bucket's records are written in their order.
+                clock = Clocked(number, settings.rules.buckets, state.clock_ms, (*state.ticks, state.ticked))
                 records.append((names.OFFERS, *clock_record(service, clock), []))
             records += [record for gone in (seed.gone if seed else ()) for record in _empty_books(service, *gone)]
         if records:

@@ -7,7 +7,8 @@ with one range.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from heapq import heappop, heappush
 
 from streaming.windows.matching import Matching
 from streaming.windows.parts import Group, Key, Range, Spot
@@ -24,6 +25,11 @@ class Graph:
         self._groups: dict[Group, None] = {}
         self._growing: dict[Key, Group] = {}
         """The groups none of whose ranges has left. Only these may get another item."""
+        self._order: list[Range] = []
+        """A heap of the open ranges. Some in it may have left."""
+        self._ordered: set[Range] = set()
+        self.left = 0
+        """How many times a range was forwarded or aggregated: whoever decided on each knows all that left."""
         self._matching: Matching | None = None
 
     def add(self, item: int, ranges: Iterable[Range], degree: int | None = None) -> None:
@@ -39,23 +45,39 @@ class Graph:
                 return
             group = self._grow(key, wanted, degree or len(wanted))
         group.items.append(item)
+        for spot in group.all_spots:
+            spot.items.append(item)
         self._group_of[item] = group
         if self._matching is not None:
             self._matching.item_came(group)
 
     def _grow(self, key: Key, ranges: frozenset[Range], degree: int) -> Group:
         known = self._spots
-        spots = [known.get(range_) or known.setdefault(range_, Spot(range_)) for range_ in sorted(ranges)]
+        spots = [known.get(range_) or self._open(range_) for range_ in sorted(ranges)]
         group = self._growing[key] = Group(key, spots, degree)
         self._groups[group] = None
         for spot in spots:
             spot.groups[group] = None
+        spots[0].begins.append(group)
+        spots[-1].ends.append(group)
         return group
+
+    def _open(self, range_: Range) -> Spot:
+        spot = self._spots[range_] = Spot(range_)
+        if range_ not in self._ordered:
+            self._ordered.add(range_)
+            heappush(self._order, range_)
+        return spot
 
     def items_of(self, range_: Range) -> list[int]:
         """The items that a range would send if it were forwarded, in order of number."""
         spot = self._spots.get(range_)
-        return [] if spot is None else _items_of(spot)
+        return [] if spot is None else self._items_of(spot)
+
+    def count_of(self, range_: Range) -> int:
+        """How many these are."""
+        spot = self._spots.get(range_)
+        return 0 if spot is None else len(self._waiting(spot))
 
     def degree(self, item: int) -> int:
         """In how many ranges an item counted when it came. WAD weighs by it: ranges that expired since still count."""
@@ -92,40 +114,81 @@ class Graph:
         spot = self._spots.get(range_)
         if spot is None:
             return []
-        items = _items_of(spot)
+        self.left += 1
+        items = self._items_of(spot)
         for group in list(spot.groups):
-            self._leave(group)
             if self._matching is not None:
                 self._matching.group_left(group)
+            self._leave(group)
+        self.first()
         return items
 
     def aggregated(self, range_: Range) -> list[int]:
-        """A range leaves, and its items that count in no other."""
-        spot = self._spots.pop(range_, None)
+        """A range leaves, and its items that count in no other.
+
+        In their order, ranges leave without a look at each of their groups: one that has no later range is in no other.
+        """
+        spot = self._spots.get(range_)
         if spot is None:
             return []
-        items = _items_of(spot)
-        for group in spot.groups:
-            group.spots.remove(spot)
-            self._growing.pop(group.key, None)
-            if not group.spots:
+        self.left += 1
+        items = self._items_of(spot)
+        in_order = self.first() == range_
+        del self._spots[range_]
+        spot.left = True
+        for group in spot.begins if in_order else spot.groups:
+            self._stop(group)
+        for group in spot.ends if in_order else self._ended(spot):
+            if group in self._groups:
                 self._forget(group)
         if self._matching is not None:
             self._matching.spot_left(spot)
+        spot.empty()
         return items
 
+    def first(self) -> Range | None:
+        """The open range that ends first."""
+        while self._order and self._order[0] not in self._spots:
+            self._ordered.discard(heappop(self._order))
+        return self._order[0] if self._order else None
+
+    def _stop(self, group: Group) -> None:
+        """No item joins it any more."""
+        if group.key is not None:
+            del self._growing[group.key]
+            group.key = None
+
+    def _ended(self, spot: Spot) -> Iterator[Group]:
+        """The groups of a range that leaves before an earlier one, if they are in no other."""
+        for group in spot.groups:
+            if not (spots := group.spots):
+                yield group
+            elif spots[-1].range < spot.range:
+                spots[-1].ends.append(group)
+
     def _leave(self, group: Group) -> None:
-        self._growing.pop(group.key, None)
+        self._stop(group)
         self._forget(group)
         for spot in group.spots:
+            spot.thinned = True
             del spot.groups[group]
             if not spot.groups:
                 del self._spots[spot.range]
+                spot.empty()
 
     def _forget(self, group: Group) -> None:
         del self._groups[group]
         for item in group.items:
             del self._group_of[item]
+
+    def _items_of(self, spot: Spot) -> list[int]:
+        return sorted(self._waiting(spot))
+
+    def _waiting(self, spot: Spot) -> list[int]:
+        if spot.thinned:
+            spot.items = [item for item in spot.items if item in self._group_of]
+            spot.thinned = False
+        return spot.items
 
     def essential(self, range_: Range) -> bool:
         """Whether every maximum matching gives this range an item, or, which is the same, some minimum vertex cover has it."""
@@ -143,12 +206,3 @@ class Graph:
             self._matching = Matching()
         self._matching.settle(self._groups)
         return self._matching
-
-
-def _items_of(spot: Spot) -> list[int]:
-    items: list[int] = []
-    for group in spot.groups:
-        items += group.items
-    if len(spot.groups) > 1:
-        items.sort()
-    return items

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import TypeAlias
 
 from msgspec import Struct
 
-from tidings.aggregate import Partial
+from tidings.partial import Partial
 from tidings.predicate import Verdict
 from tidings.subscription import Subscription
+from tidings.window import Window
 
 
 class Publication(Struct, array_like=True, frozen=True, tag=1):
@@ -64,33 +65,32 @@ def starts_of(subscription: Subscription, item: Publication) -> list[int]:
     return [start for start in window.starts(item.published_ms) if item.entered_ms < window.closes_ms(start)]
 
 
-def open_starts(subscription: Subscription, item: Publication) -> list[int]:
-    """Those of them that it has not been counted in by somebody before."""
-    found = starts_of(subscription, item)
-    if not item.counted:
-        return found
-    done = {start for interest, start in item.counted if interest == subscription.interest}
-    return [start for start in found if start not in done]
+def counted_in(item: Item) -> Mapping[str, Collection[int]]:
+    """The windows that a publication has been counted in by somebody before: the starts, by interest."""
+    found: dict[str, set[int]] = {}
+    for interest, start in item.counted if isinstance(item, Publication) else ():
+        found.setdefault(interest, set()).add(start)
+    return found
 
 
-def takes(subscription: Subscription, item: Item) -> bool:
-    """Whether an item counts for a subscription."""
-    if isinstance(item, Aggregated):
-        return item.interest == subscription.interest
-    if not matches(subscription, item):
-        return False
-    window = subscription.window
-    return window is not None and (window.counted or bool(open_starts(subscription, item)))
+def is_taken(subscriptions: Iterable[Subscription], item: Publication) -> bool:
+    """Whether a publication counts for any of these subscriptions."""
+    done = counted_in(item)
+    return any(matches(each, item) and _counts(each, item, done.get(each.interest, ())) for each in subscriptions)
+
+
+def _counts(subscription: Subscription, item: Publication, done: Collection[int]) -> bool:
+    if subscription.window is not None and subscription.window.counted:
+        return True
+    return any(start not in done for start in starts_of(subscription, item))
 
 
 def missed(subscriptions: Iterable[Subscription], item: Publication) -> list[str]:
-    """The subscriptions that a publication would have counted for, had it come before their windows closed."""
-    return [
-        subscription.name
-        for subscription in subscriptions
-        if subscription.window is not None
-        and not subscription.window.counted
-        and subscription.window.starts(item.published_ms)
-        and not starts_of(subscription, item)
-        and matches(subscription, item)
-    ]
+    """The subscriptions with a window that a publication would have counted in, had it come before that closed."""
+    return [each.name for each in subscriptions if each.window and _misses(each.window, item) and matches(each, item)]
+
+
+def _misses(window: Window, item: Publication) -> bool:
+    """Of the windows that a publication belongs to, the first is the first to close."""
+    starts = window.starts(item.published_ms)
+    return not window.counted and bool(starts) and item.entered_ms >= window.closes_ms(starts[0])

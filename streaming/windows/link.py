@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 from msgspec import Struct, structs
 
 from streaming.windows.deciders import Because, Choice, Decider, Decision, decider
 from streaming.windows.graph import Graph, Range
-from streaming.windows.items import Aggregated, Item, Publication, matches, open_starts
-from tidings.aggregate import Of, Partial, added, empty, merged
+from streaming.windows.items import Aggregated, Item, Publication, counted_in, matches, starts_of
+from tidings.aggregate import Of
+from tidings.partial import Partial, added, empty, merged
 from tidings.subscription import Subscription
 
 NEVER = 2**62
@@ -83,24 +85,27 @@ def asked_by(
 ) -> list[Asked]:
     """Those who take an item, each with the ranges that it counts in.
 
-    ``since`` says from when on windows of an interest are whole; ``extra_ms`` is how much longer this topic's windows wait;
-    those that end by ``through_ms`` have been closed.
+    ``since`` says from when on windows of an interest are whole: what entered before never counts, since it depends on the
+    batches whether it is offered. ``extra_ms`` is how much longer this topic's windows wait; those that end by ``through_ms``
+    have been closed.
     """
     found = []
+    done = counted_in(item)
     for subscription in subscriptions:
         window, interest = subscription.window, subscription.interest
-        if window is None or interest not in since:
+        if window is None or interest not in since or not matches(subscription, item):
             continue
         if isinstance(item, Aggregated):
-            starts = [item.start] if item.interest == interest else []
-        elif not matches(subscription, item):
+            starts = [item.start]
+        elif item.entered_ms <= since[interest]:
             continue
         elif window.counted:
             found.append(Asked(subscription, ()))
             continue
         else:
-            starts = open_starts(subscription, item)
-        ranges = [Range(window.closes_ms(s) + extra_ms, interest, s) for s in starts if s >= since[interest]]
+            starts = starts_of(subscription, item)
+        known = done.get(interest, ())
+        ranges = [Range(window.closes_ms(s) + extra_ms, interest, s) for s in starts if s >= since[interest] and s not in known]
         if ranges := [range_ for range_ in ranges if range_.end > through_ms]:
             found.append(Asked(subscription, tuple(ranges)))
     return found
@@ -115,6 +120,12 @@ class LinkWindows:
     items: dict[int, Item] = field(default_factory=dict)
     tallies: dict[Range, Tally] = field(default_factory=dict)
     number: int = 0
+
+    def __post_init__(self) -> None:
+        self._ends = sorted(self.tallies)
+        """A heap of the ranges, some of which may be gone."""
+        self._counted: dict[int, list[tuple[str, int]]] = {}
+        """By item, the windows whose aggregates it has crossed in."""
 
     def choose(self, name: str) -> None:
         """Another decider decides from here on."""
@@ -141,6 +152,7 @@ class LinkWindows:
             tally = self.tallies.get(range_)
             if tally is None:
                 tally = self.tallies[range_] = Tally()
+                heappush(self._ends, range_)
             tally.items += 1
             tally.waited += waits
             tally.fresh += place == 0 and not crosses
@@ -149,11 +161,16 @@ class LinkWindows:
     @property
     def next_ms(self) -> int:
         """When the next range expires; far away if there is none."""
-        return min((range_.end for range_ in self.tallies), default=NEVER)
+        while self._ends and self._ends[0] not in self.tallies:
+            heappop(self._ends)
+        return self._ends[0].end if self._ends else NEVER
 
     def due(self, through_ms: int) -> list[Range]:
-        """The ranges that expire by then, in their order."""
-        return sorted(range_ for range_ in self.tallies if range_.end <= through_ms)
+        """The ranges that expire by then, in their order. Each is named once, and is to expire."""
+        found = []
+        while self.next_ms <= through_ms:
+            found.append(heappop(self._ends))
+        return found
 
     def expire(self, range_: Range, subscription: Subscription | None, now_ms: int) -> Expired:
         """A range expires: decide what crosses. One whose subscription is gone is dropped."""
@@ -165,13 +182,13 @@ class LinkWindows:
             self._forget(self.graph.aggregated(range_))
             return Expired(range_, decision, tally.items, (), tally.hurried, would)
         if decision.choice is Choice.FORWARD:
-            sent = tuple(self.items.pop(number) for number in self.graph.forwarded(range_))
+            sent = tuple(self._leaving(number) for number in self.graph.forwarded(range_))
         else:
             self.graph.aggregated(range_)
             partial = partial_of([self.items[number] for number in numbers], subscription.window.of)
             sent = (Aggregated(range_.subscription, range_.start, partial),)
             for number in self._forget(numbers):
-                self.items[number] = _counted(self.items[number], range_)
+                self._counted.setdefault(number, []).append((range_.subscription, range_.start))
         return Expired(range_, decision, tally.items, sent, tally.hurried, would)
 
     def _decide(self, range_: Range, subscription: Subscription | None, numbers: list[int], now_ms: int) -> Decision:
@@ -195,19 +212,35 @@ class LinkWindows:
         left = [number for number in numbers if self.graph.has(number)]
         for number in set(numbers).difference(left):
             del self.items[number]
+            self._counted.pop(number, None)
         return left
+
+    def _leaving(self, number: int) -> Item:
+        """An item crosses, and says what it has been counted in."""
+        item = self._as_counted(number)
+        del self.items[number]
+        self._counted.pop(number, None)
+        return item
+
+    def _as_counted(self, number: int) -> Item:
+        item = self.items[number]
+        if not (counted := self._counted.get(number)):
+            return item
+        assert isinstance(item, Publication)  # an aggregate counts in one range
+        return structs.replace(item, counted=(*item.counted, *counted))
 
     def drop(self, interests: frozenset[str]) -> None:
         """Whoever asked for these asks no more."""
         for range_ in [each for each in self.tallies if each.subscription in interests]:
             del self.tallies[range_]
             self._forget(self.graph.aggregated(range_))
+        self._ends = sorted(self.tallies)
 
     # ---- as bytes -----------------------------------------------------------------------------------------------------
 
     def state(self) -> LinkState:
         ranges = self.graph.items
-        waiting = [Waiting(n, item, tuple(sorted(ranges[n])), self.graph.degree(n)) for n, item in self.items.items()]
+        waiting = [Waiting(n, self._as_counted(n), tuple(sorted(ranges[n])), self.graph.degree(n)) for n in self.items]
         tallies = sorted((range_, tally) for range_, tally in self.tallies.items())
         return LinkState(self.decider.name, self.decider.state(), self.number, waiting, tallies)
 
@@ -235,8 +268,3 @@ def with_item(partial: Partial, item: Item, of: Of) -> Partial:
         return merged(partial, item.partial, of)
     added(partial, of, item.published_ms, item.id, item.fields)
     return partial
-
-
-def _counted(item: Item, range_: Range) -> Item:
-    assert isinstance(item, Publication)  # an aggregate counts in one range, and that is gone
-    return structs.replace(item, counted=(*item.counted, (range_.subscription, range_.start)))

@@ -40,7 +40,7 @@ class Matching:
         self._pending.pop(group, None)
         if not group.matched:
             return
-        for spot in group.spots:
+        for spot in group.all_spots:
             if spot.taken is group:
                 spot.taken = None
                 self._opened |= spot.closed
@@ -48,7 +48,7 @@ class Matching:
     def spot_left(self, spot: Spot) -> None:
         """A range was aggregated. The item it had is spare."""
         self._changes += 1
-        group = spot.taken
+        group, spot.taken = spot.taken, None
         if group is not None:
             group.matched -= 1
             if not group.closed:
@@ -73,6 +73,11 @@ class Matching:
         if self._opened:
             self._open(groups)
         for group in self._pending:
+            for spot in group.all_spots:
+                if not spot.closed:
+                    break
+            else:  # the usual case where items are many: no search is needed
+                group.closed = True
             while not group.closed and group.matched < len(group.items):
                 for spot, giver in self._path(group) or ():
                     spot.taken = giver
@@ -85,8 +90,8 @@ class Matching:
         self._opened = False
         for group in groups:
             group.closed = False
-            for spot in group.spots:
-                spot.closed = False
+            for spot in group.all_spots:
+                spot.closed = spot.left
             if group.matched < len(group.items):
                 self._pending[group] = None
 
@@ -100,7 +105,7 @@ class Matching:
         spots: list[Spot] = []
         reached: dict[Group, tuple[Spot, Group]] = {}
         for group in groups:
-            for spot in group.spots:
+            for spot in group.all_spots:
                 if spot.closed or spot.seen == search:
                     continue
                 taken = spot.taken

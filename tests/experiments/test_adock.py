@@ -40,6 +40,7 @@ SETUPS = st.builds(
     crosswise=st.booleans(),
     scattered=st.booleans(),
     plain=st.booleans(),
+    windows=st.sampled_from([(), ((10_000, 5_000), (7_000, 3_000), (2_000, 6_000), (15_000, 4_000))]),
 ) | st.just(MANY_SOURCES)
 
 
@@ -101,19 +102,40 @@ def test_all_are_aggregate_ones_where_none_are_plain() -> None:
     assert world.at_once == 0
 
 
-@given(shift=st.integers(500, WINDOW_MS), issued=st.integers(0, WINDOW_MS), now=st.integers(0, 60_000))
-def test_the_open_ranges_are_those_that_hold_now(shift: int, issued: int, now: int) -> None:
-    subscription = Asked("s", 4, (), True, issued % shift, shift)
+@given(
+    size=st.just(WINDOW_MS) | st.integers(100, 30_000),
+    shift=st.integers(500, WINDOW_MS),
+    issued=st.integers(0, WINDOW_MS),
+    now=st.integers(0, 60_000),
+)
+@example(size=2_000, shift=6_000, issued=1_000, now=3_000)
+@example(size=2_000, shift=6_000, issued=1_000, now=2_999)
+def test_the_open_ranges_are_those_that_hold_now(size: int, shift: int, issued: int, now: int) -> None:
+    subscription = Asked("s", 4, (), True, issued % shift, shift, size)
 
     def open_at(time: int) -> set[int]:
         starts = range(issued % shift - 200 * shift, time + 1, shift)
-        return {start for start in starts if start <= time < start + WINDOW_MS}
+        return {start for start in starts if start <= time < start + size}
 
     ranges = subscription.open_ranges(now)
     assert {each.start for each in ranges} == open_at(now)
-    assert all(each.end == each.start + WINDOW_MS for each in ranges)
+    assert all(each.end == each.start + size for each in ranges)
     until = subscription.changes_ms(now)
-    assert open_at(until - 1) == open_at(now) != open_at(until)
+    assert open_at(until - 1) == open_at(now)
+    assert until > now
+    assert open_at(now) != open_at(until)
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_mixed_windows_are_dealt_to_aggregate_subscriptions_in_turn(plain: bool) -> None:
+    windows = ((10_000, 10_000), (7_000, 3_000), (2_000, 6_000))
+    world = adock.world(Setup(1, adock_data.STOCK, 1, 45, seconds=10, plain=plain, windows=windows))
+    dealt = [(each.size_ms, each.shift_ms) for each in world.subscriptions if each.aggregate]
+    assert dealt == [windows[number % 3] for number in range(15 if plain else 45)]
+    assert all(0 <= each.issued_ms < each.shift_ms for each in world.subscriptions)
+    alike = adock.world(Setup(1, adock_data.STOCK, 1, 45, seconds=10, plain=plain))
+    assert {(each.size_ms, each.shift_ms) for each in alike.subscriptions} == {(WINDOW_MS, WINDOW_MS)}
+    assert world.routing is alike.routing
 
 
 # ---- publications -----------------------------------------------------------------------------------------------------

@@ -163,6 +163,12 @@ def test_a_record_that_cannot_be_applied_says_why(record, said):
         ("topic/x", b'{"kind": "topic", "name": "y"}', "name 'y'"),
         ("topic/x", b'{"kind": "broker", "name": "x"}', "kind 'broker'"),
         ("topic/x", b"[" * 100_000, "not JSON"),
+        (
+            "subscription/w",
+            b'{"kind": "subscription", "name": "w", "subscriber": "w", "topic": "t", "window": '
+            b'{"size_ms": 5, "of": {"n": "sum(a)", "n": "avg(a)"}}}',
+            "the name 'n' stands twice",
+        ),
     ],
 )
 def test_a_key_and_its_record_must_agree(key, value, said):

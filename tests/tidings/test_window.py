@@ -76,6 +76,11 @@ BAD = [
     ({"size_ms": None}, SIZE + "None"),
     ({"size_ms": 10**5000}, SIZE + "a number of more than 64 bits"),
     ({"size_ms": 5, "shift_ms": 0}, "'shift_ms' must be an integer of milliseconds from 1 to 2678400000, not 0"),
+    ({"size_ms": 5, "shift_ms": -5}, "'shift_ms' must be an integer of milliseconds from 1 to 2678400000, not -5"),
+    (
+        {"size_ms": 5, "shift_ms": 365 * DAY_MS},
+        "'shift_ms' must be an integer of milliseconds from 1 to 2678400000, not 31536000000",
+    ),
     ({"size_ms": 5, "shift_ms": False}, "'shift_ms' must be an integer of milliseconds from 1 to 2678400000, not False"),
     ({"size": 0}, "'size' must be an integer of publications from 1 to 1000000, not 0"),
     ({"size": 1_000_001}, "'size' must be an integer of publications from 1 to 1000000, not 1000001"),
@@ -107,6 +112,23 @@ BAD = [
     ),
     ({"size_ms": 5, "of": {"\ud800": "count()"}}, "in 'of', the name of a result has 1 to 200 characters, not '\\ud800'"),
     ({"size_ms": 5, "of": {"n": 3}}, "in 'of', 'n' must be a function like 'avg(speed)', not 3"),
+    (
+        {"size_ms": 5, "grace_ms": 10**30},
+        "'grace_ms' must be an integer of milliseconds from 0 to 86400000, not a number of more than 64 bits",
+    ),
+    ({"size_ms": 5, "grace_ms": None}, "'grace_ms' must be an integer of milliseconds from 0 to 86400000, not None"),
+    (
+        {"size_ms": 5, "of": {"n": "top(0, f)"}},
+        "in 'of', 'n' does not parse: expected an integer from 1 to 100 of top(k, field), found '0' at position 4",
+    ),
+    (
+        {"size_ms": 5, "of": {"n": "ema(f, 2)"}},
+        "in 'of', 'n' does not parse: expected a number above 0 and up to 1 of ema(field, alpha), found '2' at position 7",
+    ),
+    (
+        {"size_ms": 5, "of": {"n": "sum(f g)"}},
+        "in 'of', 'n' does not parse: expected ')' of sum(field), found 'g' at position 6",
+    ),
     (
         {"size_ms": 5, "of": {"n": "sum()"}},
         "in 'of', 'n' does not parse: expected a field of sum(field), found ')' at position 4",
@@ -211,7 +233,7 @@ def test_spans(text: str, properties: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "/", "s", "1.5s", "-1s", "10s/", "/5s", "10s/5", "10/5s", "1s/1s/1s", "1w", "1S", " 1s", "1s\n"]
+    "text", ["", "/", "s", "10x/5s", "1.5s", "-1s", "10s/", "/5s", "10s/5", "10/5s", "1s/1s/1s", "1w", "1S", " 1s", "1s\n"]
 )
 def test_what_is_no_span_is_refused(text: str) -> None:
     with pytest.raises(BadWindow, match="is no span: write '10s/5s'"):

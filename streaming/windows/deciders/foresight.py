@@ -27,7 +27,7 @@ in WAD's world and not in ours can cost more than in WAD's, each once. So at any
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from math import erf, exp, floor, pi, sqrt
 from typing import ClassVar
 
@@ -73,6 +73,9 @@ class Foresight:
         self._sent = 0
         self._follows = False
         self._begins = True
+        self._left = 0
+        self._unsure: Range | None = None
+        """Up to this range there may be groups that lost a range without being looked at."""
 
     def arrived(self, _graph: Graph, _item: int, _ranges: Sequence[Range], now: int, /, *, crosses: bool) -> None:
         """The graph has all there is to know but the time, and is read when a range expires."""
@@ -82,12 +85,13 @@ class Foresight:
 
     def decide(self, graph: Graph, range_: Range, _now: int, /) -> Decision:
         shadow = self._shadow
-        as_wad = Choice.AGGREGATE if shadow.settle(range_, graph.groups_of(range_)) else Choice.FORWARD
-        shadow.tidy(graph.groups(), range_.end)
         spot = graph.ranges.get(range_)
+        groups = () if spot is None else spot.groups.keys()
+        as_wad = Choice.AGGREGATE if shadow.settle(range_, groups, self._fresh(graph, spot)) else Choice.FORWARD
+        shadow.tidy(graph.groups(), range_.end)
         if spot is None:
             return Decision(Choice.AGGREGATE, Because.EMPTY)
-        items = sum([len(group.items) for group in spot.groups])
+        items = graph.count_of(range_)
         decision = AS_WAD[as_wad] if self._follows else self._decide(graph, spot, items)
         if decision.choice is Choice.AGGREGATE:
             shadow.aggregated(spot)
@@ -97,6 +101,17 @@ class Foresight:
             self._sent += items
         self._balance()
         return decision
+
+    def _fresh(self, graph: Graph, spot: Spot | None) -> Collection[Group] | None:
+        """The groups that have not been looked at, where all that left the graph was decided here, in order: those that have no
+        earlier range. None where that is not certain."""
+        if graph.left != self._left:
+            self._unsure = max(graph.ranges, default=None)
+        self._left = graph.left + (spot is not None)
+        if spot is None:
+            return ()
+        sure = (self._unsure is None or spot.range > self._unsure) and graph.first() == spot.range
+        return spot.begins if sure else None
 
     def _balance(self) -> None:
         """Whether to follow WAD from the next range on."""

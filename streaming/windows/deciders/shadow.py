@@ -1,21 +1,23 @@
 """What WAD would have sent over the same link, and how much every complete window had of its items.
 
 The shadow is a second world in which WAD decides. A group of items is complete when its first range expires, since nothing that
-comes later counts in that range; so the shadow looks at a group then, and costs nothing for an item that comes. As long as the
-group is in the graph, the graph says which ranges it is in. When it crosses, the shadow remembers it for the ranges that are
-left: WAD may not have sent it. These ranges may have no items in the graph, and then nobody asks for them; the shadow settles
-them itself, in their order, when the next one is asked for.
+comes later counts in that range; so the shadow looks at a group then, once, and costs nothing for an item that comes. As long
+as the group is in the graph, the graph says which ranges it is in. When it crosses, the shadow remembers it for the ranges that
+are left: WAD may not have sent it. These ranges may have no items in the graph, and then nobody asks for them; the shadow
+settles them itself, in their order, when the next one is asked for.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Collection, Iterable
 from heapq import heappop, heappush
+from itertools import chain
 from math import fsum
 
 import msgspec
 
-from streaming.windows.deciders.wad import weighs_one
+from streaming.windows.deciders.wad import NEAR, weighs_one
 from streaming.windows.graph import Group, Range, Spot
 
 KEEP = 3 / 4
@@ -39,8 +41,6 @@ class Share(msgspec.Struct, array_like=True, gc=False):
     first: int
     count: int
     degree: int
-    parts: dict[str, float]
-    """By subscription, what each of its ranges has of an item."""
     crossed: bool = False
 
 
@@ -98,6 +98,7 @@ class Remembered(msgspec.Struct, array_like=True):
     here: list[Share]
     gone: list[Share]
     ranges: list[tuple[Range, list[int]]]
+    parts: list[tuple[tuple[Range, ...], list[float]]]
 
 
 class Shadow:
@@ -116,52 +117,97 @@ class Shadow:
         """Groups of the graph, by the number of their first item: nothing else names a group that was kept as bytes."""
         self._gone: dict[Range, list[Share]] = {}
         """Groups that have left the graph, by the ranges they were still in."""
+        self._parts: dict[str, dict[tuple[Range, ...], array[float]]] = {}
+        """By subscription, what its open ranges have of the groups looked at, wherever these are by now. Each of the ranges of a
+        group has the same, so it is written down once for all of them."""
         self._order: list[Range] = []
 
-    def settle(self, range_: Range, groups: Iterable[Group]) -> bool:
-        """A range expires, and these are its groups in the graph. Whether WAD would aggregate it."""
+    def settle(self, range_: Range, groups: Collection[Group], fresh: Collection[Group] | None = None) -> bool:
+        """A range expires, and these are its groups in the graph. Whether WAD would aggregate it.
+
+        All that have not been looked at are ``fresh``, if that is known; not all of them need be in the graph.
+        """
         while self._order and self._order[0] <= range_:
             earlier = heappop(self._order)
             if earlier != range_:
-                self._expire(earlier, self._gone.pop(earlier))
-        shares = self._gone.pop(range_, [])
-        for group in groups:
-            shares += self._shares(group)
-        return self._expire(range_, shares)
+                self._expire(earlier, self._gone.pop(earlier), ())
+        for group in groups if fresh is None else fresh:
+            if group in groups:
+                self._shares(group)
+        return self._expire(range_, self._gone.pop(range_, ()), groups)
 
     def _shares(self, group: Group) -> list[Share]:
         """What is known of a group. In a graph that was kept as bytes it may be several that had become alike."""
-        share = self._here.get(group.items[0]) or self._look_at(group)
-        if share.count == len(group.items):
-            return [share]
-        return [self._here[item] for item in group.items if item in self._here]
+        here = self._here
+        noted: Share | None = group.note
+        if noted is not None and noted is here.get(noted.first):
+            return [noted]
+        shares = [here[item] for item in group.items if item in here]
+        unseen = len(group.items) - sum([share.count for share in shares])
+        if unseen:
+            shares.append(self._look_at(group, unseen))
+        group.note = shares[0] if len(shares) == 1 else None
+        return shares
 
-    def _look_at(self, group: Group) -> Share:
-        """A group is complete."""
-        claims = {spot.range.subscription: 1.0 for spot in group.spots}
-        for name in claims:
-            if (past := self.past.get(name)) is not None:
-                claims[name] = past.claim
+    def _look_at(self, group: Group, count: int) -> Share:
+        """So many items of a group are complete, and divided."""
+        of: dict[str, list[Range]] = {}
+        names = []
+        for spot in group.all_spots if group.key is not None else group.spots:
+            range_ = spot.range
+            name = range_.subscription
+            names.append(name)
+            if name in of:
+                of[name].append(range_)
+            else:
+                of[name] = [range_]
+        claims = {name: self.claim(name) for name in of}
         # Ranges that left before, without expiring, have had nothing; the others do not get more for that.
-        whole = sum([claims[spot.range.subscription] for spot in group.spots]) * group.degree / len(group.spots)
-        for name in claims:
-            claims[name] /= whole
-        share = self._here[group.items[0]] = Share(group.items[0], len(group.items), group.degree, claims)
+        whole = sum([claims[name] for name in names]) * group.degree / len(names)
+        for name, ranges in of.items():
+            self._parts_of(name, tuple(ranges)).append(count * (claims[name] / whole))
+        items, here = group.items, self._here
+        first = items[0] if count == len(items) else next(item for item in items if item not in here)
+        share = here[first] = Share(first, count, group.degree)
         return share
+
+    def _parts_of(self, name: str, ranges: tuple[Range, ...]) -> array[float]:
+        parts = self._parts.get(name)
+        if parts is None:
+            parts = self._parts[name] = {}
+        found = parts.get(ranges)
+        if found is None:
+            found = parts[ranges] = array("d")
+        return found
+
+    def _had_by(self, range_: Range) -> float:
+        """What a range has that expires. What is in no later one is forgotten."""
+        parts = self._parts.get(range_.subscription)
+        if parts is None:
+            return 0.0
+        had = fsum(chain.from_iterable([found for ranges, found in parts.items() if range_ in ranges]))
+        for ranges in [ranges for ranges in parts if ranges[-1] <= range_]:
+            del parts[ranges]
+        if not parts:
+            del self._parts[range_.subscription]
+        return had
+
+    def _forget(self, group: Group) -> list[Share]:
+        shares = self._shares(group)
+        for share in shares:
+            del self._here[share.first]
+        return shares
 
     def aggregated(self, spot: Spot) -> None:
         """A range is about to leave the graph. Those groups go with it that are in no other."""
-        for group in spot.groups:
-            if len(group.spots) == 1:
-                for share in self._shares(group):
-                    del self._here[share.first]
+        for group in spot.ends:
+            if group in spot.groups and len(group.spots) == 1:
+                self._forget(group)
 
     def forwarded(self, spot: Spot) -> None:
         """The groups of a range are about to leave the graph, though perhaps not WAD's world."""
         for group in spot.groups:
-            shares = self._shares(group)
-            for share in shares:
-                del self._here[share.first]
+            shares = self._forget(group)
             for each in group.spots:
                 if each is spot:
                     continue
@@ -170,10 +216,20 @@ class Shadow:
                     heappush(self._order, each.range)
                 self._gone[each.range] += shares
 
-    def _expire(self, range_: Range, shares: list[Share]) -> bool:
-        name = range_.subscription
-        self._learn(range_, fsum([share.count * share.parts[name] for share in shares]))
-        waiting = [share for share in shares if not share.crossed]
+    def _expire(self, range_: Range, gone: Iterable[Share], groups: Iterable[Group]) -> bool:
+        """All of the groups have been looked at, and have a note of it unless they are several."""
+        self._learn(range_, self._had_by(range_))
+        waiting = [share for share in gone if not share.crossed]
+        weight = 0.0
+        for group in groups:
+            share = group.note
+            if share is None:
+                waiting += [each for each in self._shares(group) if not each.crossed]
+            elif not share.crossed:
+                waiting.append(share)
+                weight += share.count / share.degree
+                if weight > 1 + NEAR:  # mostly after a few of many
+                    break
         if weighs_one([(share.count, share.degree) for share in waiting]):
             self.sent += 1
             return True
@@ -205,13 +261,17 @@ class Shadow:
         return self.usual if past is None else past.mean(self.usual)
 
     def tidy(self, groups: Collection[Group], now: int) -> None:
-        """Now and then: forget who has had nothing for long, and groups that left the graph by another way."""
+        """Now and then: forget who has had nothing for long, and groups and ranges that left the graph by another way."""
         self._settled += 1
         if self._settled % TIDY:
             return
         self.past = {name: each for name, each in self.past.items() if now - each.start < FORGET * each.size}
-        firsts = {group.items[0] for group in groups}
-        self._here = {first: share for first, share in self._here.items() if first in firsts}
+        if len(self._here) > len(groups):
+            items = {item for group in groups for item in group.items}
+            self._here = {first: share for first, share in self._here.items() if first in items}
+        for name, parts in list(self._parts.items()):
+            if all(ranges[-1].end < now for ranges in parts):
+                del self._parts[name]
 
     def remembered(self) -> Remembered:
         gone = {share.first: share for shares in self._gone.values() for share in shares}
@@ -226,6 +286,7 @@ class Shadow:
             here=list(self._here.values()),
             gone=list(gone.values()),
             ranges=ranges,
+            parts=[(ranges, found.tolist()) for parts in self._parts.values() for ranges, found in parts.items()],
         )
 
     @staticmethod
@@ -238,4 +299,6 @@ class Shadow:
         gone = {share.first: share for share in remembered.gone}
         shadow._gone = {range_: [gone[first] for first in firsts] for range_, firsts in remembered.ranges}
         shadow._order = sorted(shadow._gone)
+        for ranges, parts in remembered.parts:
+            shadow._parts_of(ranges[0].subscription, ranges).extend(parts)
         return shadow

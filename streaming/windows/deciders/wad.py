@@ -26,7 +26,12 @@ class Wad(Unlearned):
     name: ClassVar[str] = "wad"
 
     def decide(self, graph: Graph, range_: Range, _now: int, /) -> Decision:
+        weight = 0.0
         groups = graph.groups_of(range_)
+        for group in groups:
+            weight += len(group.items) / group.degree
+            if weight > 1 + NEAR:  # mostly after a few of many
+                return AT_LEAST_ONE
         return AT_LEAST_ONE if weighs_one([(len(group.items), group.degree) for group in groups]) else BELOW_ONE
 
 

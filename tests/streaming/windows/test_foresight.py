@@ -119,6 +119,68 @@ def test_groups_that_became_alike_while_kept_as_bytes_count_apart() -> None:
     assert replay(stream, decider("wad")).messages == 5
 
 
+def rebuilt(graph: Graph) -> Graph:
+    """The same items in a graph that remembers nothing else."""
+    made = Graph()
+    for number, ranges in graph.items.items():
+        made.add(number, ranges, graph.degree(number))
+    return made
+
+
+busy = st.integers(0, 10**6).map(
+    lambda seed: poisson(seed, WINDOWS, {"ab": 0.5, "cg": 0.3, "dga": 0.3, "f": 0.2, "e": 0.1, "fcb": 0.2}, 60)
+)
+"""Long enough for much to be open when something happens."""
+
+
+def same(link: Replayed, other: Replayed) -> None:
+    """Both decided alike, and have learned the same."""
+    assert link.decisions == other.decisions
+    if isinstance(link.decider, Foresight):
+        assert account(link) == account(other)
+        one, two = known(link).past, known(other).past
+        assert one.keys() == two.keys()
+        for name, past in one.items():
+            assert (past.weight, past.windows) == pytest.approx((two[name].weight, two[name].windows))
+
+
+@settings(max_examples=60, deadline=None)
+@given(stream=busy, at=st.integers(5, 60), name=st.sampled_from(["foresight", "wad", "always-aggregate"]))
+def test_who_takes_over_a_link_is_not_misled_by_what_others_wrote_on_it(stream: list[Offered], at: int, name: str) -> None:
+    link, other = Replayed(decider(name)), Replayed(decider(name))
+    for each in (link, other):
+        for number, item in enumerate(stream):
+            if number == at:
+                each.decider = decider("foresight")
+                each.graph = rebuilt(each.graph) if each is other else each.graph
+            each.offer(item)
+        each.expire()
+    same(link, other)
+
+
+@settings(max_examples=60, deadline=None)
+@given(stream=busy, at=st.integers(5, 60), gone=st.sampled_from("abcdfg"), latest_first=st.booleans())
+def test_ranges_that_leave_by_another_way_do_not_mislead_it(
+    stream: list[Offered], at: int, gone: str, latest_first: bool
+) -> None:
+    """Whoever asked for them asks no more. It goes on as one that was kept as bytes and has to look at every group."""
+    link, other = Replayed(decider("foresight")), Replayed(decider("foresight"))
+    for each in (link, other):
+        for number, item in enumerate(stream):
+            if number == at:
+                for range_ in sorted(each.graph.ranges, reverse=latest_first):
+                    if range_.subscription == gone:
+                        each.graph.aggregated(range_)
+                if each is other:
+                    state = each.decider.state()
+                    each.decider = decider("foresight")
+                    each.decider.restore(state)
+                    each.graph = rebuilt(each.graph)
+            each.offer(item)
+        each.expire()
+    same(link, other)
+
+
 # ---- what it learns ---------------------------------------------------------------------------------------------------
 
 
@@ -206,9 +268,11 @@ def test_nothing_is_kept_of_what_is_over() -> None:
     shadow.settle(Range(10**9, "a", 0), ())
     assert not shadow._gone
     assert not shadow._order
+    assert sum(map(len, shadow._parts.values())) <= 10
     shadow._settled = -1
     shadow.tidy(link.graph.groups(), 3100)
     assert not shadow._here
+    assert not shadow._parts
 
 
 @pytest.mark.parametrize("mean", [0.0, 0.3, 1.0, 7.5, 30.0])
