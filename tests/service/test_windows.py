@@ -5,22 +5,26 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from fractions import Fraction
 from random import Random
 
 import pytest
 
 from producers.publisher import Publisher
 from service.testing import RunningService, wait_for
+from streaming.side.reference import Told, expected
 from streaming.testing import broker, link, subscription, topic
+from streaming.windows.items import Publication
 from tidings.message import Message
 from topology import names
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.live]
 
-OF = {"n": "count()", "total": "sum(speed)", "mean": "avg(speed)", "least": "min(speed)", "roads": "distinct(road)"}
-SLIDING = {"size_ms": 4000, "shift_ms": 2000, "of": OF}
-TUMBLING = {"size_ms": 3000, "of": {"n": "count()", "most": "max(speed)"}}
+SMALL = {"n": "count()", "total": "sum(speed)", "mean": "avg(speed)", "least": "min(speed)", "spread": "variance(speed)"}
+WHOLE = {"roads": "distinct(road)", "often": "top(1, road)", "smooth": "ema(speed, 0.5)"}
+DEFAULTS = {"grace_ms": 1000, "empty": False}
+SLIDING = {**DEFAULTS, "size_ms": 4000, "shift_ms": 2000}
+TUMBLING = {**DEFAULTS, "size_ms": 3000, "shift_ms": 3000, "of": {"n": "count()", "most": "max(speed)"}}
+UNEVEN = {**DEFAULTS, "size_ms": 5000, "shift_ms": 1500, "of": {"n": "count()", "first": "first(road)"}}
 CHAIN = [broker("b1"), broker("b2"), broker("b3"), link("b1", "b2"), link("b2", "b3")]
 
 
@@ -29,21 +33,27 @@ def aggregate(name: str, at: str, window: dict, **more: object) -> dict:
 
 
 SUBSCRIBED = [
-    aggregate("slide", "b3", SLIDING),
+    aggregate("slide", "b3", {**SLIDING, "of": SMALL}),
+    aggregate("whole", "b3", {**SLIDING, "of": WHOLE}),
     aggregate("e45", "b3", {**TUMBLING, "empty": True}, where="road = 'E45'"),
     aggregate("back", "b1", TUMBLING),
-    subscription("plain", topic="reading", broker="b2", where="speed >= 90"),
+    aggregate("uneven", "b1", UNEVEN),
 ]
+COUNTED = aggregate("tens", "b2", {"size": 10, "shift": 5, "of": {"mean": "avg(speed)"}})
+GONE = aggregate("gone", "b3", {**TUMBLING, "size_ms": 60_000, "shift_ms": 60_000})
+"""One that is deleted in the middle of a window."""
+PLAIN = subscription("plain", topic="reading", broker="b2", where="speed >= 90")
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningService]:
     with RunningService.start(tmp_path_factory.mktemp("windows") / "dir") as running:
-        running.apply(*CHAIN, topic("reading", gather=False, decider="wad"), *SUBSCRIBED)
+        running.apply(*CHAIN, topic("reading", gather=False, decider="wad"), *SUBSCRIBED, COUNTED, GONE, PLAIN)
         yield running
 
 
 def publish(service: RunningService, count: int, seed: int) -> None:
+    """Readings at all brokers; one in twenty was made a while ago, one in twenty says its speed in words."""
     chance = Random(seed)
     with (
         Publisher(service.connection) as b1,
@@ -52,51 +62,40 @@ def publish(service: RunningService, count: int, seed: int) -> None:
     ):
         for number in range(count):
             fields = {"road": chance.choice(["E45", "E20"]), "speed": chance.choice([10, 55.5, 70, 99.25])}
-            message = Message("reading", f"car {number % 7}", fields, id=f"{seed}-{number}")
+            made_ms = time.time_ns() // 1_000_000 - chance.choice([0] * 19 + [20_000])
+            if chance.random() < 0.05:
+                fields["speed"] = "fast"
+            message = Message("reading", f"car {number % 7}", fields, id=f"{seed}-{number}", published_ms=made_ms)
             chance.choice([b1, b1, b2, b3]).publish(message)
             time.sleep(0.03)
 
 
-def log_of(service: RunningService) -> list[tuple[int, dict]]:
+def log_of(service: RunningService) -> list[Publication]:
     topics = [names.publish_topic(each) for each in ("b1", "b2", "b3")]
-    return [(r.append_ms, json.loads(r.value)) for r in service.read(*topics) if r.value and r.value.startswith(b"{")]
-
-
-def expected(log: list[tuple[int, dict]], record: dict, after_ms: int, before_ms: int) -> dict[int, tuple[int, dict]]:
-    window = record["window"]
-    size, shift = window["size_ms"], window.get("shift_ms", window["size_ms"])
-    found = {}
-    for start in range(-(-after_ms // shift) * shift, before_ms - size, shift):
-        rows = [
-            m["fields"]
-            for at, m in log
-            if start <= at < start + size and (not record.get("where") or m["fields"]["road"] == "E45")
-        ]
-        if rows or window.get("empty"):
-            found[start] = (len(rows), {name: result(text, rows) for name, text in window["of"].items()})
+    found = []
+    for record in service.read(*topics):
+        if record.value and record.value.startswith(b"{"):
+            said = json.loads(record.value)
+            at = (record.kafka_topic, record.partition, record.offset)
+            times = said["published_ms"], record.append_ms
+            found.append(Publication(said["key"], said["id"], *times, at, said["fields"]))
     return found
 
 
-def result(text: str, rows: list[dict]) -> object:
-    speeds = [row["speed"] for row in rows]
-    total = sum(map(Fraction, speeds))
-    return {
-        "count()": len(rows),
-        "sum(speed)": int(total) if all(isinstance(each, int) for each in speeds) else float(total),
-        "avg(speed)": float(total / len(speeds)) if speeds else None,
-        "min(speed)": min(speeds, default=None),
-        "max(speed)": max(speeds, default=None),
-        "distinct(road)": len({row["road"] for row in rows}),
-    }[text]
-
-
-def told(service: RunningService, name: str) -> dict[int, tuple[int, dict]]:
+def told(service: RunningService, name: str) -> dict[int, Told]:
     found = service.told(f"notify.{name}")
-    return {each["window"]["start_ms"]: (each["reports"], each["news"]) for each in found}
+    windows = {each["window"]["start_ms"]: each for each in found}
+    return {
+        start: (each["reports"], _values(each["news"]), each["window"].get("left_out", {})) for start, each in windows.items()
+    }
+
+
+def _values(news: dict) -> dict:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in news.items()}
 
 
 def check(service: RunningService, record: dict, after_ms: int, before_ms: int) -> None:
-    wanted = expected(log_of(service), record, after_ms, before_ms)
+    wanted = expected(record, log_of(service), after_ms, before_ms)
     assert wanted
     wait_for(f"the windows of {record['name']}", lambda: wanted.keys() <= told(service, record["name"]).keys(), 120)
     assert {start: found for start, found in told(service, record["name"]).items() if start in wanted} == wanted
@@ -108,15 +107,21 @@ def test_windows_hold_what_the_log_holds_through_three_brokers_and_a_crash(servi
     service.kill()  # in the middle of windows
     again = service.restart()
     service.process, service.bootstrap, service.connection = again.process, again.bootstrap, again.connection
-    service.apply(topic("reading", gather=False, decider="adock"))
+    service.apply(topic("reading", gather=False, decider="foresight"), delete=("subscription/gone",))
     publish(service, 130, seed=2)
     before_ms = time.time_ns() // 1_000_000
-    for record in SUBSCRIBED[:3]:
+    for record in SUBSCRIBED:
         check(service, record, after_ms, before_ms)
+    assert len(service.told("notify.tens")) > 20
+    assert not service.told("notify.gone")
     decided = [json.loads(record.value) for record in service.read(names.DECISIONS) if record.value]
     assert {(each["from"], each["to"]) for each in decided} == {("b1", "b2"), ("b2", "b3"), ("b3", "b2"), ("b2", "b1")}
-    assert {"wad", "adock"} <= {each["decider"] for each in decided}
+    assert {"wad", "foresight"} <= {each["decider"] for each in decided}
     assert all(each["would"].keys() == {"forward", "aggregate", "wad", "adock"} for each in decided)
+    old = {each.id for each in log_of(service) if each.entered_ms - each.published_ms > 15_000}
+    late = {json.loads(record.value)["id"] for record in service.read(names.LATE) if record.value}
+    assert old
+    assert old <= late
     wait_for("the books to balance", lambda: service.books().balanced)
     # Else there is always one window more that only one of the two has told by now.
     service.apply(delete=("subscription/e45",))
