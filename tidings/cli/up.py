@@ -30,9 +30,6 @@ def up(
 
     Example: tidings up --dir /var/lib/tidings --config tidings.toml
     """
-    from rich.console import Console
-
-    from service.up import Service
     from tidings.config import load
 
     overrides = {
@@ -44,6 +41,11 @@ def up(
         "service.brokers": brokers,
     }
     settings = load(config, os.environ, {name: value for name, value in overrides.items() if value is not None})
+    # Imported after the settings are read: whoever has one wrong should not wait for Spark.
+    from rich.console import Console
+
+    from service.up import Service
+
     console = Console(stderr=True, highlight=False)
     service = Service(settings, lambda line: console.print(f"[dim]{line}[/dim]"))
     with _Asked() as asked:

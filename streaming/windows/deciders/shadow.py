@@ -143,7 +143,7 @@ class Shadow:
         if noted is not None and noted is here.get(noted.first):
             return [noted]
         shares = [here[item] for item in group.items if item in here]
-        unseen = len(group.items) - sum([share.count for share in shares]) if shares else len(group.items)
+        unseen = len(group.items) - sum([share.count for share in shares])
         if unseen:
             shares.append(self._look_at(group, unseen))
         group.note = shares[0] if len(shares) == 1 else None
@@ -161,16 +161,11 @@ class Shadow:
                 of[name].append(range_)
             else:
                 of[name] = [range_]
-        past, parts = self.past, self._parts
-        claims = {name: 1.0 if (own := past.get(name)) is None else own.claim for name in of}
+        claims = {name: self.claim(name) for name in of}
         # Ranges that left before, without expiring, have had nothing; the others do not get more for that.
         whole = sum([claims[name] for name in names]) * group.degree / len(names)
         for name, ranges in of.items():
-            key = tuple(ranges)
-            found = mine.get(key) if (mine := parts.get(name)) is not None else None
-            if found is None:
-                found = self._parts_of(name, key)
-            found.append(count * (claims[name] / whole))
+            self._parts_of(name, tuple(ranges)).append(count * (claims[name] / whole))
         items, here = group.items, self._here
         first = items[0] if count == len(items) else next(item for item in items if item not in here)
         share = here[first] = Share(first, count, group.degree)
