@@ -25,7 +25,9 @@ _LONGEST_NAME = 80
 
 def subscribe(
     name: Annotated[str, typer.Argument(help="The subscription's name.")],
-    topic: Annotated[str, typer.Option(help="The topic it is about.", rich_help_panel=_PANEL)],
+    topic: Annotated[
+        str | None, typer.Option(help="The topic it is about; by default the subscription's name.", rich_help_panel=_PANEL)
+    ] = None,
     subscriber: Annotated[
         str | None,
         typer.Option(help="Who is told; by default the subscription's name.", show_default=False, rich_help_panel=_PANEL),
@@ -105,7 +107,7 @@ def subscribe(
 
     Example: tidings subscribe ops --topic incident --where "severity >= 2" --fields what,where
 
-    Over windows: tidings subscribe speed --topic reading --window 10s/5s --of 'avg(speed)' --where "road = 'E45'"
+    Over windows: tidings subscribe speed --window 10s/5s --of 'avg(speed)' --where "road = 'E45'"
     """
     from producers import control
     from producers.subscriber import Subscriber
@@ -121,7 +123,7 @@ def subscribe(
         "missing": "" if missing is Missing.OPTIMISTIC else str(missing),
         "deliver": deliver,
     }
-    about = {"kind": "subscription", "name": name, "subscriber": subscriber or name, "broker": broker, "topic": topic}
+    about = {"kind": "subscription", "name": name, "subscriber": subscriber or name, "broker": broker, "topic": topic or name}
     record: dict[str, Any] = about | {property: value for property, value in said.items() if value}
     if (over := _over(window, of or [], grace, empty)) is not None:
         _refuse_options_of_events(record)
@@ -220,5 +222,10 @@ def _announce(connection: Connection, key: str, record: dict[str, Any], *, quiet
     known = read_control(connection)
     if record["broker"] not in known.brokers:
         show.remark(f"there is no broker {record['broker']!r} yet (there are {', '.join(known.brokers)}): nothing will be told")
+    if "window" in record and known.topic(record["topic"]).gather:
+        show.remark(
+            f"the topic {record['topic']!r} gathers, so its events count, each once, when it has ended; with "
+            '"gather": false every publication would'
+        )
     # Written once more even if it is there already: whoever waits for the version then waits for the right one.
     write(connection, [(key, record)], wait=True, as_json=as_json, quiet=quiet)

@@ -26,7 +26,8 @@ def subscribe(tidings: Tidings, monkeypatch: pytest.MonkeyPatch) -> Callable[...
     """Subscribes, and says what record was written."""
     written: list[dict[str, Any]] = []
     monkeypatch.setattr("tidings.cli.reach.connect", lambda *_: None)
-    monkeypatch.setattr("producers.control.read_control", lambda _: Snapshot())
+    measured = Snapshot().apply(1, "topic/reading", b'{"kind": "topic", "name": "reading", "gather": false}')
+    monkeypatch.setattr("producers.control.read_control", lambda _: measured)
     monkeypatch.setattr("tidings.cli.subscribe.write", lambda _connection, records, **_: written.append(records[0][1]))
 
     def command(*options: str) -> tuple[Said, dict[str, Any]]:
@@ -72,6 +73,18 @@ def test_the_window_its_functions_and_the_rest(subscribe: Callable[..., Any]) ->
 def test_the_other_options(subscribe: Callable[..., Any], options: list[str], window: dict[str, Any]) -> None:
     _, record = subscribe(*options, "--of", "count()")
     assert record["window"] == {**window, "of": {"count": "count()"}}
+
+
+def test_without_a_topic_it_is_about_its_own_name_and_that_events_count_is_said(
+    tidings: Tidings, subscribe: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[dict[str, Any]] = []
+    monkeypatch.setattr("tidings.cli.subscribe.write", lambda _connection, records, **_: written.append(records[0][1]))
+    said = tidings("subscribe", "speed", "--no-follow", "--window", "10s/5s", "--of", "avg(speed)")
+    assert [record["topic"] for record in written] == ["speed"]
+    assert said.code == 0
+    assert "the topic 'speed' gathers, so its events count" in said.err
+    assert subscribe("--window", "10s/5s", "--of", "avg(speed)")[0].err == ""
 
 
 def test_without_a_window_nothing_is_said_of_one(subscribe: Callable[..., Any]) -> None:
