@@ -37,7 +37,7 @@ _TICK_EACH = 20_000  # messages
 _CHUNK = 5_000
 _START_MS = 1_800_000_000_000
 READING = "reading"
-FAR = 4
+FAR = 12
 
 
 @dataclass(frozen=True)

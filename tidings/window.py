@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import reprlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -60,11 +60,13 @@ class Window:
     counted: bool = False
     grace_ms: int = 1000
     empty: bool = False
+    decomposable: bool = field(init=False, compare=False)
+    """Whether brokers on the way can send partials. Who counts publications must see all of them at one place."""
 
-    @property
-    def decomposable(self) -> bool:
-        """Whether brokers on the way can send partials. Who counts publications must see all of them at one place."""
-        return not self.counted and all(aggregate.decomposable for _, aggregate in self.of)
+    def __post_init__(self) -> None:
+        # Once for all: it is asked for every publication.
+        decomposable = not self.counted and all(aggregate.decomposable for _, aggregate in self.of)
+        object.__setattr__(self, "decomposable", decomposable)
 
     @property
     def kind(self) -> Kind:

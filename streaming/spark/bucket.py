@@ -78,7 +78,7 @@ def bucket_function(settings: BucketSettings) -> Callable[[Any, Iterable[pd.Data
         # What a seed says of the books, nobody has been told.
         before = {} if seed else {broker: books.to_dict() for broker, books in state.books.items()}
         state.changed = False
-        with _no_collection():
+        with no_collection():
             rows = _rows(list(frames), settings)
             outputs = process(state, bucket.shelf, rows, _setting(settings, number))
             bucket.shelf.pack()
@@ -99,7 +99,7 @@ def bucket_function(settings: BucketSettings) -> Callable[[Any, Iterable[pd.Data
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
+def no_collection() -> Iterator[None]:
     """A batch makes many objects and no cycles: looking for those would cost a third of its time."""
     gc.disable()
     try:

@@ -19,7 +19,7 @@ from streaming.side import blob, wire
 from streaming.side.state import SideState
 from streaming.side.step import step
 from streaming.side.values import SideOutput, SideRules, WindowDecided
-from streaming.spark.bucket import OUTPUT_COLUMNS, OUTPUT_SCHEMA, BucketSettings, books_records, load_plan
+from streaming.spark.bucket import OUTPUT_COLUMNS, OUTPUT_SCHEMA, BucketSettings, books_records, load_plan, no_collection
 from streaming.spark.query import QuerySettings, kafka_options, to_kafka
 from tidings.codec import encode_notification
 from topology import names
@@ -64,14 +64,15 @@ def side_function(settings: BucketSettings, buckets: int) -> Callable[[Any, Iter
         state = at_hand[1] if at_hand is not None and at_hand[0] == kept else blob.decode(kept) if kept else SideState()
         before = {broker: books.to_dict() for broker, books in state.books.items()}
         frame = pd.concat(list(frames), ignore_index=True).sort_values("offset")
-        inputs = [wire.read(bytes(k), bytes(v)) for k, v in zip(frame["key"], frame["value"], strict=True)]
         rules = SideRules(str(settings.ticker.service), index, buckets, settings.rules.hosted)
-        state, outputs = step(state, inputs, lambda number: load_plan(settings, number), rules)
-        # Also when only time passed: a batch that is run again must begin with the same clocks.
-        kept = blob.encode(state)
-        group_state.update((kept,))
-        _at_hand[settings.state_dir, index] = kept, state
-        records = [*to_records(outputs), *books_records(rules.service, f"w{index}", before, state.books)]
+        with no_collection():
+            inputs = [wire.read(bytes(k), bytes(v)) for k, v in zip(frame["key"], frame["value"], strict=True)]
+            state, outputs = step(state, inputs, lambda number: load_plan(settings, number), rules)
+            # Also when only time passed: a batch that is run again must begin with the same clocks.
+            kept = blob.encode(state)
+            group_state.update((kept,))
+            _at_hand[settings.state_dir, index] = kept, state
+            records = [*to_records(outputs), *books_records(rules.service, f"w{index}", before, state.books)]
         if records:
             yield pd.DataFrame(records, columns=OUTPUT_COLUMNS)
 
