@@ -301,7 +301,8 @@ def _windows(verdict: Verdict) -> Iterator[Text]:
     yield Text(
         f"{verdict.readings:,} speeds were measured by sensors, {roads}; {show.count(len(verdict.windows), 'window')} told,"
     )
-    yield Text(f"{verdict.windows_delay_s:.1f} s after its end in the median: a batch or two for each link on the way")
+    delay = f"{verdict.windows_delay_s:.1f} s after its end in the median"
+    yield Text(f"{delay}: some batches and up to a second for each link on the way")
     for notification in verdict.windows[:_SHOWN]:
         line = show.notification_line(notification, notification.last_ms)
         line.no_wrap, line.overflow = True, "ellipsis"
