@@ -15,7 +15,7 @@ from service.testing import RunningService
 LIVE_FIXTURES = frozenset({"java", "kafka", "spark", "service_up"})
 
 # How many examples a law is tried on; `make laws` looks longer. No deadlines: a slow moment of the machine is no fault.
-settings.register_profile("quick", max_examples=40, deadline=None)
+settings.register_profile("quick", max_examples=30, deadline=None)
 settings.register_profile("thorough", max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("quick")
 
