@@ -44,7 +44,7 @@ test: java venv ## Run the tests, with a real Kafka and a real Spark: under 15 m
 	$(BIN)/pytest -m "not live" -n 2 $(ARGS) || [ $$? -eq 5 ]
 	$(BIN)/pytest -m "live and not slow" $(ARGS) || [ $$? -eq 5 ]
 
-test-slow: java venv ## Run the tests that are too long for every change: a Spark cluster, TLS and rights, a migration, a lost link
+test-slow: java venv ## Run the tests that are too long for every change: a Spark cluster, TLS and rights, a migration, a lost link, a backlog
 	$(BIN)/pytest -m slow $(ARGS)
 
 test-pure: venv ## Run the tests that need no Java: under a minute

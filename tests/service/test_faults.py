@@ -44,6 +44,7 @@ def settled(service: RunningService, count: int) -> bool:
     return books.received >= count and books.total(Outcome.HELD) == 0
 
 
+@pytest.mark.slow
 def test_a_backlog_is_not_overtaken_by_the_clock(java: Java, tmp_path: Path):
     """Windows pass while the service is down; then it reads little at a time, and still decides as if it had kept up."""
     with EmbeddedKafka.start(tmp_path / "kafka", java) as kafka:
