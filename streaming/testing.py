@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from streaming.broker.books import Books, total
@@ -55,11 +55,11 @@ def advertisement(name: str, broker: str, topic: str = "incident") -> dict[str, 
 
 
 def snapshot(*records: Mapping[str, Any]) -> Snapshot:
-    """The control data that these records make."""
+    """The control data that these records make, all of them at once: what two such have in common is the same."""
     made = Snapshot()
     for version, record in enumerate(records, 1):
         made = made.apply(version, f"{record['kind']}/{record['name']}", json.dumps(record).encode())
-    return made
+    return replace(made, since=dict.fromkeys(made.records, 1))
 
 
 def plan(*records: Mapping[str, Any]) -> Plan:

@@ -57,6 +57,9 @@ class Place:
     cut_off: tuple[str, ...] = ()
     """Brokers with subscribers to the topic that no link leads to."""
     adaptive: bool = False
+    since: Mapping[str, int] = field(default_factory=dict)
+    """For these neighbours, and the one on the way to the gatherer: the version that made them, or the link, what they are now.
+    One that was taken away and made again may have forgotten what it was told, even if nobody here saw it go."""
 
     @property
     def downward(self) -> Mapping[str, Profile]:
@@ -249,7 +252,14 @@ class Plan:
                 links = {neighbour: _optimistic(profile) for neighbour, profile in links.items()}
         if manner.filtering is Filtering.EVENT:
             links = dict.fromkeys(links, EVERYTHING)
-        return Place(role, toward, links, self._cut_off(broker, name), adaptive)
+        neighbours = sorted({*links, *([toward] if toward else [])})
+        since = {each: self._made(broker, each) for each in neighbours}
+        return Place(role, toward, links, self._cut_off(broker, name), adaptive, since)
+
+    def _made(self, broker: str, neighbour: str) -> int:
+        link = self.overlay.neighbours(broker)[neighbour]
+        since = self.snapshot.since
+        return max(since.get(f"broker/{neighbour}", 0), since.get(f"link/{link.name}", 0))
 
     @cached_property
     def _brokers(self) -> frozenset[str]:

@@ -44,6 +44,7 @@ class Head(Struct, array_like=True):
     offered: int = 0
     ticked: tuple[int, int] = (0, 0)
     ticks: list[tuple[int, int]] = []
+    carried: list[tuple[str, str]] = []
 
 
 class Packed(Struct, array_like=True):
@@ -125,6 +126,7 @@ def head_of(state: BucketState) -> Head:
         offered=state.offered,
         ticked=state.ticked,
         ticks=state.ticks,
+        carried=sorted(state.carried),
     )
 
 
@@ -143,6 +145,7 @@ def state_of(head: Head) -> BucketState:
         offered=head.offered,
         ticked=head.ticked,
         ticks=head.ticks,
+        carried=set(head.carried),
     )
 
 

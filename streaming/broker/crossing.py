@@ -10,7 +10,7 @@ from msgspec import Struct
 from streaming.broker.blob import pack
 from streaming.broker.values import EventNews, HandOver, LinkRecord, PassedOn, Stamp, WindowRecord
 from streaming.gather.entry import Entry
-from streaming.gather.open_event import OpenEvent, Span
+from streaming.gather.open_event import Closed, OpenEvent, Span
 from streaming.windows.items import Aggregated, Publication, Through, Windowed
 from tidings import avro
 from tidings.codec import MessageLimits, decode_message
@@ -36,9 +36,11 @@ class _EventNews(Struct, array_like=True):
 
 class _HandOver(Struct, array_like=True):
     events: tuple[OpenEvent, ...]
-    closed: tuple[tuple[Span, int], ...]
-    known: dict[str, int]
+    closed: tuple[Closed, ...]
+    unused: dict[str, int]
+    """Of the release before: nobody reads it any more."""
     hops: int
+    version: int = 0
 
 
 _Body: TypeAlias = _PassedOn | _EventNews | _HandOver | Windowed
@@ -81,7 +83,7 @@ def _body(record: LinkRecord) -> _Body:
             counts = record.reports, record.sources, record.complete, record.final
             return _EventNews(record.event, record.span, dict(record.knowledge), *counts)
         case HandOver():
-            return _HandOver(record.events, record.closed, dict(record.known), record.hops)
+            return _HandOver(record.events, record.closed, {}, record.hops, record.version)
         case WindowRecord():
             return record.item
 
@@ -96,6 +98,6 @@ def _record(topic: str, key: str, body: _Body, limits: MessageLimits) -> LinkRec
         case _HandOver():
             for event in body.events:
                 event.at = ("", topic, key)
-            return HandOver(topic, key, body.events, body.closed, body.known, body.hops)
+            return HandOver(topic, key, body.events, body.closed, body.hops, body.version)
         case Publication() | Aggregated() | Through():
             return WindowRecord(topic, key, body)

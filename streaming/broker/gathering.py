@@ -31,7 +31,7 @@ def gather(desk: Desk, at: EventKey, slot: Slot, topic: Topic, arrived: Arrived)
         if was_closed or _too_old(arrived, window_ms):
             _late(desk, at[0], topic, arrived)
             return
-        event = open_event(at, arrived.message.message_id, published_ms, append_ms)
+        event = open_event(at, arrived.message.message_id, published_ms, append_ms, arrived.entry.origin)
         slot.open.append(event)
     _join(desk, event, topic, arrived)
 
@@ -69,6 +69,8 @@ def _join(desk: Desk, event: OpenEvent, topic: Topic, arrived: Arrived) -> None:
     event.knowledge = knowledge
     event.span.include(arrived.published_ms)
     event.reports += 1
+    if arrived.passed:
+        event.entered(arrived.entry.origin)
     desk.joined = event
     if arrived.message.source is not None:
         desk.note_source(event, source_digest(arrived.message.source))

@@ -61,7 +61,8 @@ def _known_here(desk: Desk, happened: Arrived) -> bool:
     for event in slot.open if slot else ():
         if event.closes_ms(topic) > happened.origin.append_ms and event.span.fits(happened.published_ms, topic.timing.window_ms):
             report = events.report(message, happened.published_ms, topic, bounds)
-            if events.added(event.knowledge, events.join(event.knowledge, report, bounds)).is_redundant:
+            # Not only redundant: that the last value is stated again, and later, may matter to the broker that gathers.
+            if events.join(event.knowledge, report, bounds) == event.knowledge:
                 desk.decide(happened.origin, happened.broker, Outcome.REDUNDANT, Why.KNOWN, event.id)
                 return True
     return False

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from streaming.broker.books import Books
 from streaming.gather.ledger import Cap
-from streaming.gather.open_event import EventKey, OpenEvent, Span
+from streaming.gather.open_event import Closed, EventKey, OpenEvent
 from tidings.registers import Bounds
 from tidings.topic import Topic
 
@@ -37,13 +37,6 @@ class Rules:
     buckets: int = 1
     bucket_index: int = 0
     """Which of the service's buckets this is. What is about no event, each bucket does its share of."""
-
-
-class Closed(Struct, array_like=True):
-    """The grave of an event whose window ended: a straggler that belonged to it is late, not the start of a new event."""
-
-    span: Span
-    forget_ms: int
 
 
 class Slot(Struct, array_like=True):
@@ -180,6 +173,8 @@ class BucketState:
     """The version of the control data that the last tick named, and when it was first named: from then on all is held to it."""
     ticks: list[tuple[int, int]] = field(default_factory=list)
     """The same of some ticks before: a batch may have several, and windows begin with the one that named their subscription."""
+    carried: set[tuple[str, str]] = field(default_factory=set)
+    """Brokers and topics whose hand-overs wait here for the version of the control data that their sender went by."""
     wake_ms: int = field(default=0, compare=False)
     """No timer fires before this; it only saves looking, so it is not part of what is stored."""
     changed: bool = field(default=False, compare=False)

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from streaming.broker.desk import Desk
-from streaming.broker.moving import heard, reconsider
+from streaming.broker.hearing import heard
 from streaming.broker.passing import arrived
+from streaming.broker.replanning import reconsider
 from streaming.broker.state import BucketState, Rules
 from streaming.broker.timers import pass_time
 from streaming.broker.values import Arrived, Heard, Input, Marked, Output, Refused, Ticked

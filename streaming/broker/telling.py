@@ -13,15 +13,15 @@ from streaming.gather.open_event import OpenEvent, Span
 from streaming.notify import tell as notify
 from tidings import event as events
 from tidings.notification import Notification
+from tidings.registers import Register
 from tidings.subscription import Subscription
 from tidings.topic import Topic
 from tidings.values import Value, fact_digest
-from topology.profile import Profile
+from topology.plan import Role
+from topology.profile import EVERYTHING, Profile
 
 
-def release(
-    desk: Desk, event: OpenEvent, topic: Topic, now_ms: int, *, closing: bool = False, heard_from: str | None = None
-) -> None:
+def release(desk: Desk, event: OpenEvent, topic: Topic, now_ms: int, *, closing: bool = False) -> None:
     """Tell everybody their news: the subscriptions here, and the neighbours towards the others."""
     if not closing:
         event.release_ms = None
@@ -29,9 +29,9 @@ def release(
     watch(desk, event, now_ms)
     told = tell(desk, event, topic, desk.interested(event), now_ms, closing=closing)
     crossed: set[str] = set()
-    if (place := desk.place_of(event)).links:
-        links = {n: p for n, p in place.downward.items() if n != heard_from}
-        crossed = tell_links(desk, event, topic, links, now_ms, closing=closing)
+    if (place := desk.place_of(event)).since:
+        crossed = tell_links(desk, event, topic, place.downward, now_ms, closing=closing)
+        crossed |= tell_up(desk, event, topic, now_ms)
     if told or crossed:
         deliver(desk, event, told, crossed, now_ms)
 
@@ -86,6 +86,16 @@ def settle_all(event: OpenEvent, books: Books, outcome: Outcome, reason: str) ->
     event.held_fields = set()
 
 
+def facts_known(knowledge: Mapping[str, Register]) -> dict[str, int]:
+    """What somebody knows, as a ledger has it."""
+    return {name: fact_digest(register.value) for name, register in knowledge.items()}
+
+
+def knows(event: OpenEvent, neighbour: str, facts: Mapping[str, int]) -> None:
+    """The neighbour need not be told these."""
+    event.links.setdefault(neighbour, Ledger()).told.update(facts)
+
+
 def tell_links(
     desk: Desk, event: OpenEvent, topic: Topic, links: Mapping[str, Profile], now_ms: int, *, closing: bool = False
 ) -> set[str]:
@@ -101,18 +111,59 @@ def tell_links(
         profile, ledger = links[neighbour], event.links.get(neighbour) or Ledger()
         # Who waits beyond must learn that what it waits for is not true any more: once, then it knows.
         takes_back = not goes and paced and bool(ledger.told) and not ledger.untrue
-        sends = goes or takes_back
-        news = {n: v for n, v in facts.items() if profile.wants(n) and ledger.told.get(n) != fact_digest(v)} if sends else {}
+        news = _untold(facts, profile, ledger) if goes or takes_back else {}
         if not news:
             unsent[neighbour, Unsent.KNOWN if goes else Unsent.FILTERED] += event.held
             continue
         unsent[neighbour, Unsent.JOINED] += max(0, event.held - 1)
-        event.links[neighbour] = ledger
-        ledger.note(news, now_ms, complete=False)
+        _send(desk, event, topic, neighbour, profile, ledger, news, now_ms, closing=closing)
         ledger.untrue = takes_back
-        desk.send(broker, neighbour, _news(event, topic, profile, news, closing=closing), now_ms)
         crossed.update(news)
     return crossed
+
+
+def tell_up(desk: Desk, event: OpenEvent, topic: Topic, now_ms: int) -> set[str]:
+    """Send towards the broker that gathers what is known here and not there, whoever wants it. Mostly there is nothing: what
+    a broker knows, it was told from there; but once another one gathered, or no link led there."""
+    place = desk.place_of(event)
+    if place.role is not Role.PASSES or place.toward is None:
+        return set()
+    ledger = event.links.get(place.toward) or Ledger()
+    news = _untold(events.facts(event.knowledge), EVERYTHING, ledger)
+    if news:
+        _send(desk, event, topic, place.toward, EVERYTHING, ledger, news, now_ms, closing=False)
+    return set(news)
+
+
+def tell_link(desk: Desk, event: OpenEvent, topic: Topic, neighbour: str, now_ms: int) -> None:
+    """Send one neighbour what it does not know."""
+    place = desk.place_of(event)
+    if neighbour == place.toward:
+        crossed = tell_up(desk, event, topic, now_ms)
+    else:
+        crossed = tell_links(desk, event, topic, {n: p for n, p in place.downward.items() if n == neighbour}, now_ms)
+    deliver(desk, event, (), crossed, now_ms)
+
+
+def _untold(facts: Mapping[str, Value], profile: Profile, ledger: Ledger) -> dict[str, Value]:
+    return {n: v for n, v in facts.items() if profile.wants(n) and ledger.told.get(n) != fact_digest(v)}
+
+
+def _send(
+    desk: Desk,
+    event: OpenEvent,
+    topic: Topic,
+    to: str,
+    profile: Profile,
+    ledger: Ledger,
+    news: Mapping[str, Value],
+    now_ms: int,
+    *,
+    closing: bool,
+) -> None:
+    event.links[to] = ledger
+    ledger.note(news, now_ms, complete=False)
+    desk.send(event.at[0], to, _news(event, topic, profile, news, closing=closing), now_ms)
 
 
 def _news(event: OpenEvent, topic: Topic, profile: Profile, news: Mapping[str, Value], *, closing: bool) -> EventNews:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from streaming.broker.aside import put_event_aside
 from streaming.broker.desk import Desk
 from streaming.broker.offering import offer_event
 from streaming.broker.pacing import beat, end_waiting, forget_caps, tell_waiting
-from streaming.broker.state import NEVER, Closed, Slot
+from streaming.broker.state import NEVER, Slot
 from streaming.broker.telling import deliver, release, settle_all, tell
 from streaming.broker.values import Outcome, PutAside, Why
-from streaming.gather.open_event import OpenEvent
+from streaming.gather.open_event import Closed, OpenEvent
 from streaming.notify.tell import unmet
 from tidings.topic import Topic
 
@@ -81,7 +82,7 @@ def close(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) -
     """The event ends: what is owed is told, what nobody wanted is settled, and a grave is left."""
     release(desk, event, topic, now_ms, closing=True)
     end_waiting(desk, slot, event, now_ms)
-    if event.kept:
+    if event.kept or event.owed:
         _put_kept_aside(desk, event)
     settle_all(event, desk.books(event.at[0]), Outcome.MERGED, Why.UNWANTED)
     offer_event(desk, event, desk.place_of(event))
@@ -90,7 +91,7 @@ def close(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) -
     if now_ms >= event.opened_ms + window_ms:
         # After two windows a straggler is late by its own published time: nobody needs the grave any more.
         forget_ms = event.span.first_ms + 2 * window_ms
-        slot.closed.append(Closed(event.span, forget_ms))
+        slot.closed.append(Closed(event.span, forget_ms, event.id))
         desk.wake_at(forget_ms)
 
 
@@ -102,6 +103,9 @@ def _put_kept_aside(desk: Desk, event: OpenEvent) -> None:
     books = desk.books(event.at[0])
     detail = f"no link led to the subscribers at {', '.join(away)} before the event ended"
     desk.outputs.extend(PutAside(entry.origin, Outcome.LATE, Why.CUT_OFF, detail, entry) for entry in event.kept)
+    if event.owed:
+        put_event_aside(desk, event, Why.CUT_OFF, detail, event.owed)
+        books.left_out["cut-off"] += 1
     untold = min(event.held, len(event.kept))
     books.enter(Outcome.HELD, Why.HOLDING, -untold)
     books.enter(Outcome.LATE, Why.CUT_OFF, untold)

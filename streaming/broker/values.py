@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from streaming.gather.entry import Entry, Origin
-from streaming.gather.open_event import OpenEvent, Span
+from streaming.gather.open_event import Closed, OpenEvent, Span
 from streaming.windows.items import Windowed
 from tidings.errors import Unreadable
 from tidings.message import Message
@@ -59,11 +59,11 @@ class HandOver:
     topic: str
     key: str
     events: tuple[OpenEvent, ...]
-    closed: tuple[tuple[Span, int], ...]
-    """The graves: the span of each, and when it is forgotten."""
-    known: Mapping[str, int]
-    """What the broker that passes this on knows: a digest for each field."""
+    """All that the broker knows of them that passes this on."""
+    closed: tuple[Closed, ...]
     hops: int
+    version: int = 0
+    """Of the control data that it went by."""
 
     @property
     def about(self) -> tuple[str, str]:

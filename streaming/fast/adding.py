@@ -13,21 +13,22 @@ from streaming.broker.state import Slot
 from streaming.broker.values import Outcome, Why
 from streaming.fast.desk import FastDesk
 from streaming.fast.rows import NO_SOURCE
+from streaming.gather.entry import Origin
 from streaming.gather.open_event import EventKey, OpenEvent, open_event
 from tidings.message import Message
 from tidings.registers import Claim, Join, Register
 from tidings.topic import Topic
 
 
-def opens(desk: FastDesk, at: EventKey, message: Message, published_ms: int, append_ms: int, source: int) -> OpenEvent | None:
+def opens(desk: FastDesk, at: EventKey, message: Message, published_ms: int, origin: Origin, source: int) -> OpenEvent | None:
     """Open an event under a key that nothing is known of. None if this is not as simple as that."""
-    topic = desk.topic(at[1])
+    topic, append_ms = desk.topic(at[1]), origin.append_ms
     fields = message.fields
     late = published_ms + topic.timing.window_ms <= append_ms
     if late or len(fields) > desk.rules.event_fields or not _are_first(desk, topic, fields) or desk.place(at).cut_off:
         return None
     message_id = message.message_id
-    event = open_event(at, message_id, published_ms, append_ms)
+    event = open_event(at, message_id, published_ms, append_ms, origin)
     desk.state.slots.setdefault(at, Slot([event]))
     desk.state.size += 1
     _join(desk, event, topic, message, message_id, fields, published_ms, append_ms, source)

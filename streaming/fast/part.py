@@ -233,7 +233,8 @@ class Part:
         ):
             return None
         if self._shelf.row_of(number) < 0:
-            return opens(desk, at, message, published_ms, append_ms, source)
+            origin = Origin(rows.kafka_topic[index], int(rows.partition[index]), int(rows.offset[index]), append_ms)
+            return opens(desk, at, message, published_ms, origin, source)
         if self._event_rows[event] < 0:
             return None
         _, slot = self._shelf.take(self._event_rows[event])

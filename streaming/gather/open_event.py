@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from msgspec import Struct, field
 
-from streaming.gather.entry import Entry
+from streaming.gather.entry import Entry, Origin
 from streaming.gather.ledger import Ledger
 from tidings.registers import Register
 from tidings.topic import Topic
@@ -39,6 +39,18 @@ class Span(Struct, array_like=True, gc=False):
     def include(self, published_ms: int) -> None:
         self.first_ms = min(self.first_ms, published_ms)
         self.last_ms = max(self.last_ms, published_ms)
+
+    def take_in(self, other: Span) -> None:
+        self.first_ms = min(self.first_ms, other.first_ms)
+        self.last_ms = max(self.last_ms, other.last_ms)
+
+
+class Closed(Struct, array_like=True):
+    """The grave of an event whose window ended: a straggler that belonged to it is late, not the start of a new event."""
+
+    span: Span
+    forget_ms: int
+    event: str = ""
 
 
 class Elsewhere(Struct, array_like=True, gc=False):
@@ -77,6 +89,20 @@ class OpenEvent(Struct, array_like=True):
     elsewhere: Elsewhere = field(default_factory=Elsewhere)
     kept: list[Entry] = field(default_factory=list)
     """Reports with news from while the overlay was cut: they are put aside if it does not heal in time."""
+    owed: set[str] = field(default_factory=set)
+    """Fields that somebody who cannot be reached was not told, and that no report among the kept ones may state."""
+    first: Origin | None = None
+    """Where the report stands that entered the overlay first, as far as this broker knows."""
+
+    @property
+    def entered_ms(self) -> int:
+        """When its first report entered the overlay."""
+        return self.first.append_ms if self.first else self.opened_ms
+
+    def entered(self, origin: Origin | None) -> None:
+        """A report came that entered there."""
+        if origin is not None and (self.first is None or _order(origin) < _order(self.first)):
+            self.first = origin
 
     @property
     def all_reports(self) -> int:
@@ -113,10 +139,24 @@ class OpenEvent(Struct, array_like=True):
         return next_ms
 
 
-def open_event(at: EventKey, message_id: str, published_ms: int, append_ms: int) -> OpenEvent:
+def _order(origin: Origin) -> tuple[int, str, int, int]:
+    return origin.append_ms, origin.kafka_topic, origin.partition, origin.offset
+
+
+def open_event(at: EventKey, message_id: str, published_ms: int, append_ms: int, first: Origin | None = None) -> OpenEvent:
     """A new event. Its id follows from the report that opened it, so a replay gives it the same one."""
     name = digest(*at, message_id, append_ms)
-    return OpenEvent(name, at, name, opened_ms=append_ms, span=Span(published_ms, published_ms), news_ms=append_ms)
+    return OpenEvent(name, at, name, append_ms, Span(published_ms, published_ms), news_ms=append_ms, first=first)
+
+
+def find_event(at: EventKey, open_: list[OpenEvent], topic: Topic, event_id: str, span: Span, append_ms: int) -> OpenEvent:
+    """The open event that a neighbour speaks of: by its id, else by the span of its reports, else a new one."""
+    event = next((event for event in open_ if event.id == event_id), None)
+    event = event or next((event for event in open_ if event.span.joins(span, topic.timing.window_ms)), None)
+    if event is None:
+        event = open_from(at, event_id, span, append_ms)
+        open_.append(event)
+    return event
 
 
 def open_from(at: EventKey, event_id: str, span: Span, append_ms: int) -> OpenEvent:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from streaming.broker import crossing
 from streaming.broker.values import EventNews, HandOver, PassedOn, Stamp
 from streaming.gather.entry import Entry, Origin
-from streaming.gather.open_event import Elsewhere, OpenEvent, Span
+from streaming.gather.open_event import Closed, Elsewhere, OpenEvent, Span
 from tidings.codec import MessageLimits, encode_message
 from tidings.errors import BadMessage
 from tidings.message import Message
@@ -56,7 +56,7 @@ def handed(draw: st.DrawFn) -> HandOver:
         True,
         elsewhere=Elsewhere(4, 5, True),
     )
-    return HandOver(topic, key, (event,), ((draw(spans), draw(times)),), {"a": draw(times)}, 2)
+    return HandOver(topic, key, (event,), (Closed(draw(spans), draw(times), "e0"),), 2, draw(times))
 
 
 @given(passed() | news | handed())

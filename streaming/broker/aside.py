@@ -1,0 +1,29 @@
+"""Events that are put aside. Their reports are gone by then: what stands in `late` is one message that says what they said."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from streaming.broker.desk import Desk
+from streaming.broker.values import Outcome, PutAside
+from streaming.gather.entry import Entry, Origin
+from streaming.gather.open_event import OpenEvent
+from tidings import event as events
+from tidings.codec import encode_message
+from tidings.message import Message
+from tidings.values import Value
+from topology import names
+
+
+def put_event_aside(desk: Desk, event: OpenEvent, reason: str, detail: str, fields: Collection[str] | None = None) -> None:
+    """Put an event aside, or some of its fields, under the id of the event and the time of its first report."""
+    facts = {name: value for name, value in events.facts(event.knowledge).items() if fields is None or name in fields}
+    origin = event.first or Origin("", 0, 0, event.opened_ms)
+    entry = merged_entry(origin, event.at[1], event.at[2], event.id, event.span.first_ms, facts)
+    desk.outputs.append(PutAside(origin, Outcome.LATE, reason, detail, entry))
+
+
+def merged_entry(origin: Origin, topic: str, key: str, event: str, published_ms: int, facts: Mapping[str, Value]) -> Entry:
+    """What reports said together, as one message; ``origin`` is where the first of them stands."""
+    message = Message(topic, key, dict(facts), None, event, published_ms)
+    return Entry(origin, names.record_key(topic, key), encode_message(message))

@@ -1,0 +1,149 @@
+"""How the memory of a broker moves to another when another gathers.
+
+A hand-over carries the version of the control data that its last sender went by. Who goes by an older one keeps it until that is
+taken up; all who go by the same one agree on the way. So it never runs in circles, and it does not get lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from msgspec import structs
+
+from streaming.broker.aside import put_event_aside
+from streaming.broker.desk import Desk
+from streaming.broker.state import Slot
+from streaming.broker.telling import facts_known, knows, release, settle_all
+from streaming.broker.values import HandOver, Heard, Outcome, Why
+from streaming.gather.open_event import EventKey, OpenEvent, find_event
+from tidings import event as events
+from tidings.topic import Topic
+from topology.plan import Place, Plan, Role
+
+_KEEPS = frozenset({Role.GATHERS, Role.SPREADS})
+
+
+def owns(desk: Desk, at: EventKey, record: HandOver) -> bool:
+    """Whether a hand-over has come to where it stays, for now at least."""
+    if desk.plan.place(at[0], at[1]).role in _KEEPS:
+        return True
+    if desk.state.version < record.version:
+        desk.state.carried.add(at[:2])
+        return True
+    return False
+
+
+def hand_over(desk: Desk, at: EventKey, slot: Slot, before: Plan, now_ms: int) -> None:
+    """Another broker gathers now. What was held here is let go, and all that is known goes there."""
+    broker, name, key = at
+    topic, books = desk.topic(name), desk.books(broker)
+    to = desk.plan.place(broker, name).toward or _way_out(desk, before, broker, name)
+    handed = []
+    for event in slot.open:
+        if event.release_ms is not None:
+            release(desk, event, topic, now_ms)
+        if to is None:
+            _give_up(desk, event)
+            continue
+        handed.append(_copy(event, desk.sources_of(event)))
+        settle_all(event, books, Outcome.FORWARDED, Why.HANDED_OVER)
+        event.elsewhere.reports, event.reports = event.all_reports, 0
+        event.kept, event.owed = [], set()
+        knows(event, to, facts_known(event.knowledge))
+    if to is not None:
+        desk.send(broker, to, HandOver(name, key, tuple(handed), tuple(slot.closed), 1, desk.state.version), now_ms)
+
+
+def take_over(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Heard, record: HandOver) -> None:
+    """From here on this broker gathers: join what the other knew, and tell who does not know it."""
+    append_ms, books, place = happened.origin.append_ms, desk.books(at[0]), desk.plan.place(at[0], at[1])
+    known_graves = {(closed.span.first_ms, closed.span.last_ms) for closed in slot.closed}
+    for grave in record.closed:
+        if grave.forget_ms > append_ms and (grave.span.first_ms, grave.span.last_ms) not in known_graves:
+            slot.closed.append(structs.replace(grave, span=structs.replace(grave.span)))
+            desk.wake_at(grave.forget_ms)
+    for handed in record.events:
+        event = _joined(desk, at, slot, topic, happened, handed)
+        event.opened_ms = min(event.opened_ms, handed.opened_ms)
+        event.news_ms = max(event.news_ms, handed.news_ms)
+        event.reports += handed.reports
+        event.elsewhere.reports = max(0, event.elsewhere.reports - handed.reports, handed.elsewhere.reports)
+        for source in sorted(handed.sources):
+            desk.note_source(event, source)
+        if place.cut_off:
+            event.kept = [*event.kept, *(entry for entry in handed.kept if entry not in event.kept)]
+            event.owed |= handed.owed
+        books.received += handed.held
+        books.enter(Outcome.HELD, Why.HOLDING, handed.held)
+        event.held += handed.held
+        event.held_fields |= handed.held_fields
+        release(desk, event, topic, append_ms)
+        desk.wake_at(event.next_ms(topic))
+
+
+def hand_on(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Heard, record: HandOver) -> None:
+    """On its way, a hand-over leaves what it knows with each broker that it passes, and takes along what that knows."""
+    broker, append_ms = happened.broker, happened.origin.append_ms
+    to = _next(desk, desk.plan.place(broker, record.topic), happened.sender)
+    carried = []
+    for handed in record.events:
+        event = _joined(desk, at, slot, topic, happened, handed)
+        event.elsewhere.reports = max(event.elsewhere.reports, handed.all_reports - event.reports)
+        event.elsewhere.sources = max(event.elsewhere.sources, handed.all_sources)
+        if to is not None:
+            knows(event, to, facts_known(event.knowledge))
+        release(desk, event, topic, append_ms)
+        desk.wake_at(event.next_ms(topic))
+        carried.append(structs.replace(handed, knowledge=event.knowledge, span=structs.replace(event.span)))
+        if to is None:
+            _give_up(desk, event)
+    if to is not None:
+        passed = replace(record, events=tuple(carried), hops=record.hops + 1, version=desk.state.version)
+        desk.send(broker, to, passed, append_ms)
+
+
+def _joined(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Heard, handed: OpenEvent) -> OpenEvent:
+    """The event as it is known here, with all that was known of it there."""
+    event = find_event(at, slot.open, topic, handed.id, handed.span, happened.origin.append_ms)
+    event.knowledge = events.join(event.knowledge, handed.knowledge, desk.rules.bounds)
+    event.span.take_in(handed.span)
+    event.elsewhere.complete = event.elsewhere.complete or handed.elsewhere.complete
+    event.entered(handed.first)
+    knows(event, happened.sender, facts_known(handed.knowledge))
+    return event
+
+
+def _copy(event: OpenEvent, sources: set[int]) -> OpenEvent:
+    """An event as it is now: what it becomes here is not what is handed over."""
+    return structs.replace(
+        event,
+        span=structs.replace(event.span),
+        elsewhere=structs.replace(event.elsewhere),
+        sources=sources,
+        held_fields=set(event.held_fields),
+        ledgers={},
+        links={},
+        kept=list(event.kept),
+        owed=set(event.owed),
+    )
+
+
+def _next(desk: Desk, place: Place, sender: str) -> str | None:
+    """Where a hand-over goes from here; back, if this broker is not there any more."""
+    if place.role is Role.GONE:
+        return sender if desk.plan.has(sender) else None
+    return place.toward
+
+
+def _way_out(desk: Desk, before: Plan, broker: str, topic: str) -> str | None:
+    """A broker that was taken out of the overlay leaves by a neighbour it had and that is still there."""
+    if not before.has(broker):
+        return None
+    neighbours = before.overlay.neighbours(broker)
+    open_to = sorted(name for name, link in neighbours.items() if topic not in link.forbid)
+    return next((name for name in open_to if desk.plan.has(name)), None)
+
+
+def _give_up(desk: Desk, event: OpenEvent) -> None:
+    """The broker was taken out of the overlay, and no way leads out of it: what it knows is put aside."""
+    put_event_aside(desk, event, Why.CUT_OFF, f"broker {event.at[0]!r} was taken out of the overlay, and no link leads out of it")

@@ -1,0 +1,82 @@
+"""What neighbours tell a broker about events, and what that makes it tell on: up, down, and back if the neighbour is wrong.
+
+Every link of a tree has a ledger at either end: what the far end is known to know. Whatever a broker comes to know that the
+far end of one of its links does not know by its ledger, crosses that link: downwards what somebody beyond wants, upwards all. So
+both ends come to agree, whoever gathered what before, and in whatever order the overlay changed; joining does the rest.
+"""
+
+from __future__ import annotations
+
+from streaming.broker.desk import Desk
+from streaming.broker.gathering import enter, make_room
+from streaming.broker.handover import hand_on, owns, take_over
+from streaming.broker.offering import hear_window
+from streaming.broker.state import Slot
+from streaming.broker.telling import facts_known, knows, release, tell_link, tell_links
+from streaming.broker.timers import advance_all
+from streaming.broker.values import EventNews, Heard, Outcome, Why, WindowRecord
+from streaming.gather.open_event import EventKey, OpenEvent, find_event
+from tidings import event as events
+from tidings.topic import Topic
+from tidings.values import fact_digest
+from topology.plan import Role
+
+
+def heard(desk: Desk, happened: Heard) -> None:
+    """A neighbour told what is new about an event, or hands its memory over."""
+    record = happened.record
+    if desk.is_repeat(happened.broker, happened.sender, happened.stamp):
+        return
+    desk.heard(happened.broker, happened.sender, record, happened.size)
+    if isinstance(record, WindowRecord):
+        hear_window(desk, happened, record)
+        return
+    at: EventKey = (happened.broker, record.topic, record.key)
+    slot = desk.state.slots.setdefault(at, Slot())
+    before = slot.size
+    topic = desk.topic(record.topic)
+    advance_all(desk, slot, topic, happened.origin.append_ms)
+    if isinstance(record, EventNews):
+        _learn(desk, at, slot, topic, happened, record)
+    elif owns(desk, at, record):
+        take_over(desk, at, slot, topic, happened, record)
+    else:
+        hand_on(desk, at, slot, topic, happened, record)
+    desk.state.size += slot.size - before
+    desk.state.drop_if_empty(at)
+    make_room(desk, happened.origin.append_ms)
+
+
+def _learn(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Heard, news: EventNews) -> None:
+    """Join what a neighbour knows. It has waited long enough there, so it goes on at once."""
+    desk.books(at[0]).received += 1
+    append_ms, sender = happened.origin.append_ms, happened.sender
+    if sender != desk.plan.place(at[0], at[1]).toward and any(closed.event == news.event for closed in slot.closed):
+        # What a neighbour still remembers of an event that has ended here: all of it was told.
+        desk.decide(happened.origin, at[0], Outcome.REDUNDANT, Why.KNOWN, news.event)
+        return
+    event = find_event(at, slot.open, topic, news.event, news.span, append_ms)
+    knowledge = events.join(event.knowledge, news.knowledge, desk.rules.bounds)
+    added = events.added(event.knowledge, knowledge)
+    event.knowledge = knowledge
+    event.span.take_in(news.span)
+    event.elsewhere.reports = max(event.elsewhere.reports, news.reports - event.reports)
+    event.elsewhere.sources = max(event.elsewhere.sources, news.sources)
+    event.elsewhere.complete = event.elsewhere.complete or news.complete
+    knows(event, sender, facts_known(news.knowledge))
+    enter(desk, event, happened.origin, added, sender)
+    if added.news:
+        event.news_ms = append_ms
+        release(desk, event, topic, append_ms, closing=news.final)
+        if desk.place_of(event).role is Role.SPREADS:
+            # Nobody gathers any more: what somebody had gathered goes on to all, as messages do.
+            tell_links(desk, event, topic, desk.place_of(event).links, append_ms)
+    elif _is_wrong(event, news):
+        tell_link(desk, event, topic, sender, append_ms)
+    event.released = True
+    desk.wake_at(event.next_ms(topic))
+
+
+def _is_wrong(event: OpenEvent, news: EventNews) -> bool:
+    """Whether the neighbour takes something for true that is known better here."""
+    return any(fact_digest(r.value) != fact_digest(event.knowledge[n].value) for n, r in news.knowledge.items())

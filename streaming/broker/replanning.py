@@ -1,0 +1,128 @@
+"""A new version of the control data: what it changes for all that is remembered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streaming.broker.desk import Desk
+from streaming.broker.handover import hand_over
+from streaming.broker.pacing import reconsider_beats, reconsider_caps
+from streaming.broker.state import Slot
+from streaming.broker.telling import deliver, release, settle_all, tell, tell_links, tell_up, watch
+from streaming.broker.values import Outcome, Why
+from streaming.gather.open_event import EventKey, OpenEvent
+from tidings.subscription import Subscription
+from topology.plan import Place, Plan, Role
+
+_KEPT = frozenset({Role.GATHERS, Role.SPREADS})
+_LEFT = frozenset({Role.PASSES, Role.GONE})
+
+
+def reconsider(desk: Desk, before: Plan, now_ms: int) -> None:
+    """A new version of the control data holds: apply it to all that is remembered."""
+    reconsider_beats(desk, now_ms)
+    changes: dict[tuple[str, str], _Change] = {}
+    carried, desk.state.carried = desk.state.carried, set()
+
+    def concerns(broker: str, topic: str) -> bool:
+        at = broker, topic
+        changes[at] = change = _Change.between(before, desk.plan, broker, topic)
+        return change.any or at in carried
+
+    for at, slot in desk.state.slots.at(concerns):
+        size, change = slot.size, changes[at[:2]]
+        moves = bool(slot.open) and change.now.role in _LEFT and (change.was.role in _KEPT or at[:2] in carried)
+        for event in slot.open:
+            _reconsider(desk, event, before, change, now_ms)
+            if not moves:
+                _tell_neighbours(desk, event, change, now_ms)
+        reconsider_caps(desk, at, slot, before, now_ms)
+        desk.state.size += slot.size - size
+        if moves:
+            hand_over(desk, at, slot, before, now_ms)
+        if change.now.role is Role.GONE:
+            _forget(desk, at, slot)
+
+
+def _forget(desk: Desk, at: EventKey, slot: Slot) -> None:
+    """The broker was taken out of the overlay."""
+    del desk.state.slots[at]
+    desk.state.size -= slot.size
+    for event in slot.open:
+        settle_all(event, desk.books(at[0]), Outcome.MERGED, Why.UNWANTED)
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What is different for a topic at a broker."""
+
+    was: Place
+    now: Place
+    names: frozenset[str]
+    """The subscriptions there are now."""
+    changed: tuple[Subscription, ...]
+    """Those that are new or other than they were."""
+    renewed: frozenset[str]
+    """Those that were deleted and made again meanwhile: whatever their namesakes were told."""
+    owed_all: bool
+    """Whether somebody who cannot be reached subscribes anew."""
+    any: bool
+
+    @staticmethod
+    def between(before: Plan, plan: Plan, broker: str, topic: str) -> _Change:
+        at = (broker, topic)
+        was, now = before.place(*at), plan.place(*at)
+        had, has = before.snapshot.by_topic.get(at, ()), plan.snapshot.by_topic.get(at, ())
+        same = had == has
+        earlier = before.snapshot.subscriptions
+        changed = () if same else tuple(s for s in has if earlier.get(s.name) != s)
+        renewed = frozenset(s.name for s in changed if s.name in earlier and earlier[s.name].since != s.since)
+        by_topic = plan.snapshot.by_topic
+        anew = any(earlier.get(s.name) != s for away in now.cut_off for s in by_topic.get((away, topic), ()))
+        names = frozenset(s.name for s in has)
+        differs = not same or was != now or before.topic(topic) != plan.topic(topic)
+        return _Change(was, now, names, changed, renewed, anew, differs or anew)
+
+    @property
+    def fresh(self) -> frozenset[str]:
+        """Neighbours that are new, or may have forgotten what they were told."""
+        return frozenset(name for name, since in self.now.since.items() if self.was.since.get(name) != since)
+
+
+def _reconsider(desk: Desk, event: OpenEvent, before: Plan, change: _Change, now_ms: int) -> None:
+    """One that came is told what is known, one that went is forgotten: subscriptions and neighbours alike."""
+    kept = change.names - change.renewed
+    event.ledgers = {name: ledger for name, ledger in event.ledgers.items() if name in kept}
+    still = change.now.since.keys() - change.fresh
+    event.links = {name: ledger for name, ledger in event.links.items() if name in still}
+    _note_cut(event, change)
+    for subscription in change.changed:
+        if ledger := event.ledgers.get(subscription.name):
+            ledger.reconsider(before.snapshot.subscriptions.get(subscription.name), subscription)
+    watch(desk, event, now_ms)
+    if event.released:
+        told = tell(desk, event, desk.topic(event.at[1]), change.changed, now_ms)
+        deliver(desk, event, told, set(), now_ms)
+
+
+def _note_cut(event: OpenEvent, change: _Change) -> None:
+    """What somebody who cannot be reached has not been told yet; what comes from now on is kept as it comes."""
+    if not change.now.cut_off:
+        event.kept, event.owed = [], set()
+    elif change.owed_all:
+        event.owed |= event.knowledge.keys()
+    elif set(change.now.cut_off) - set(change.was.cut_off):
+        event.owed |= event.held_fields
+
+
+def _tell_neighbours(desk: Desk, event: OpenEvent, change: _Change, now_ms: int) -> None:
+    topic, now = desk.topic(event.at[1]), change.now
+    if now.role is Role.SPREADS and change.was.role is not Role.SPREADS:
+        # Nobody gathers any more: what was gathered and not told goes to all, as messages do from here on.
+        if event.release_ms is not None:
+            release(desk, event, topic, now_ms)
+        deliver(desk, event, (), tell_links(desk, event, topic, now.links, now_ms), now_ms)
+    if event.released:
+        links = {n: p for n, p in now.downward.items() if n in change.fresh or change.was.downward.get(n) != p}
+        crossed = tell_links(desk, event, topic, links, now_ms)
+        deliver(desk, event, (), crossed | tell_up(desk, event, topic, now_ms), now_ms)

@@ -1,0 +1,171 @@
+"""Whatever is cut, healed, moved and subscribed to meanwhile: in the end everybody knows all, or `late` says what is not known.
+
+Every broker is a process of its own here: it takes up a version later than others do, or never, if the next one comes first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from typing import Any
+
+from hypothesis import assume, given, note
+from hypothesis import strategies as st
+
+from experiments.simulator import Simulator
+from streaming.broker.state import Rules
+from streaming.broker.values import PutAside, Tell
+from streaming.testing import broker, link, subscription, topic
+from tidings import event as events
+from tidings.control import Snapshot
+from tidings.message import Message
+from tidings.predicate import Verdict
+from topology.plan import Plan
+
+NAMES = ["b1", "b2", "b3", "b4"]
+LINKS = [("b1", "b2"), ("b2", "b3"), ("b3", "b4"), ("b1", "b3"), ("b2", "b4")]
+JOINS = {"f0": "min", "f1": "last", "f2": "first", "f3": "union"}
+RULES = Rules()
+
+values = st.integers(0, 4)
+fields = st.dictionaries(st.sampled_from(["f0", "f1", "f2"]), values, max_size=3)
+unions = st.lists(st.sampled_from("abcd"), max_size=2, unique=True).map(tuple)
+stated = st.builds(lambda some, more: {**some, **({"f3": more} if more else {})}, fields, unions)
+publishes = st.tuples(st.just("publish"), st.sampled_from(NAMES), st.sampled_from(["k0", "k1"]), stated)
+cuts = st.tuples(st.sampled_from(["cut", "heal", "forbid"]), st.sampled_from(LINKS))
+leaves = st.tuples(st.sampled_from(["leave", "join"]), st.sampled_from(NAMES[1:]))
+subscribes = st.tuples(
+    st.just("subscribe"),
+    st.sampled_from(["s0", "s1"]),
+    st.sampled_from(NAMES),
+    st.sampled_from([{}, {}, {"fields": ["f0", "f1"]}, {"where": "f0 <= 1", "missing": "patient"}, {"every_ms": 3000}]),
+)
+unsubscribes = st.tuples(st.just("unsubscribe"), st.sampled_from(["s0", "s1"]), st.sampled_from(NAMES))
+manners = st.tuples(
+    st.just("declare"),
+    st.fixed_dictionaries(
+        {
+            "hold_ms": st.sampled_from([0, 2_000]),
+            "gatherer": st.sampled_from(["centre", "root", "median"]),
+            "filter": st.sampled_from(["profile", "event", "rendezvous", "adaptive"]),
+            "early": st.booleans(),
+        },
+    ),
+)
+changes = st.one_of(publishes, publishes, publishes, cuts, cuts, subscribes, subscribes, unsubscribes, manners, leaves)
+waits = st.sampled_from([1, 1, 100, 1_500, 4_000])
+lags = st.lists(st.sampled_from([0, 0, 30, 700, 2_500]), min_size=4, max_size=4)
+scripts = st.lists(st.tuples(waits, changes, lags), min_size=4, max_size=30)
+hops = st.sampled_from([0, 0, 20, 400, 1_200])
+
+
+def in_turn(simulator: Simulator, snapshot: Snapshot, records: dict[str, Any], at_ms: int, lag: list[int]) -> Snapshot:
+    """What is different in the records holds from then on, at each broker a little later."""
+    version = snapshot.version
+    gone = [key for key in snapshot.records if key not in records]
+    for key in [*gone, *(key for key, record in records.items() if snapshot.records.get(key) != record)]:
+        version += 1
+        value = json.dumps(records[key]).encode() if key in records else None
+        snapshot = snapshot.apply(version, key, value)
+    simulator.adopt(Plan(snapshot), at_ms, lag=lambda name: lag[NAMES.index(name)])
+    return snapshot
+
+
+class Story:
+    """A script, played over an overlay that is whole again in the end."""
+
+    def __init__(self, script: list[tuple], hop_ms: int, window_ms: int) -> None:
+        self.window_ms = window_ms
+        self.published: list[tuple[int, str, Message]] = []
+        self._made: Counter[tuple[str, str]] = Counter()
+        everything = [
+            *map(broker, NAMES),
+            *(link(a, b) for a, b in LINKS),
+            topic("t", window_ms=window_ms, hold_ms=0, fields=JOINS),
+        ]
+        self.records = {f"{r['kind']}/{r['name']}": r for r in [*everything, subscription("s0-b1-0", "t", broker="b1")]}
+        self.snapshot = Snapshot()
+        self.simulator = Simulator(Plan(Snapshot()), lambda *_: hop_ms, rules=RULES)
+        self.simulator.keep_outputs = True
+        now_ms = 0
+        self._change(now_ms, [0, 0, 0, 0])
+        for wait_ms, action, lag in script:
+            now_ms += wait_ms
+            self._take(now_ms, action, lag)
+        for record in everything[:-1]:
+            self.records[f"{record['kind']}/{record['name']}"] = record
+        self.end_ms = now_ms + 3_000
+        self._change(self.end_ms, [0, 0, 0, 0])
+        self.simulator.run()
+
+    def _take(self, now_ms: int, action: tuple, lag: list[int]) -> None:
+        records = self.records
+        match action:
+            case ("publish", at, key, said):
+                at = at if f"broker/{at}" in records else "b1"
+                message = Message("t", key, said, id=f"m{len(self.published)}", published_ms=now_ms)
+                self.published.append((now_ms, at, message))
+                self.simulator.publish(now_ms, at, message)
+                return
+            case ("cut", (a, b)):
+                records.pop(f"link/{a}-{b}", None)
+            case ("heal", (a, b)):
+                records[f"link/{a}-{b}"] = link(a, b)
+            case ("forbid", (a, b)):
+                records[f"link/{a}-{b}"] = link(a, b, forbid=["t"])
+            case ("leave", name):
+                records.pop(f"broker/{name}", None)
+            case ("join", name):
+                records[f"broker/{name}"] = broker(name)
+            case ("subscribe", name, at, more):
+                # Where it lags, the broker that a subscription has left may tell it something old.
+                name = f"{name}-{at}-{self._made[name, at]}"
+                records[f"subscription/{name}"] = subscription(name, "t", broker=at, **more)
+            case ("unsubscribe", name, at):
+                records.pop(f"subscription/{name}-{at}-{self._made[name, at]}", None)
+                self._made[name, at] += 1
+            case ("declare", manner):
+                records["topic/t"] = topic("t", window_ms=self.window_ms, fields=JOINS, **manner)
+        self._change(now_ms, lag)
+
+    def _change(self, now_ms: int, lag: list[int]) -> None:
+        self.snapshot = in_turn(self.simulator, self.snapshot, self.records, now_ms, lag)
+
+    # ---- what came of it ----------------------------------------------------------------------------------------------
+
+    def put_aside(self) -> list[PutAside]:
+        return [output for _, output in self.simulator.outputs if isinstance(output, PutAside)]
+
+    def knowledge(self) -> dict[str, dict[str, Any]]:
+        declared = self.snapshot.topic("t")
+        found: dict[str, dict] = defaultdict(dict)
+        for at_ms, _, message in self.published:
+            found[message.key] = events.join(
+                found[message.key], events.report(message, at_ms, declared, RULES.bounds), RULES.bounds
+            )
+        return {key: events.facts(known) for key, known in found.items()}
+
+    def told(self) -> dict[str, dict[str, dict[str, Any]]]:
+        found: dict[str, dict[str, dict]] = defaultdict(lambda: defaultdict(dict))
+        for _, output in self.simulator.outputs:
+            # One that was deleted and made again starts from nothing.
+            if isinstance(output, Tell):
+                told = output.notification
+                found[told.subscription][told.key].update(told.news)
+        return found
+
+
+@given(scripts, hops)
+def test_when_all_is_joined_again_everybody_knows_all_there_is(script, hop_ms):
+    story = Story(script, hop_ms, window_ms=3_600_000)
+    assume(not story.put_aside())  # published at a broker that did not know yet that it is there
+    truth, told = story.knowledge(), story.told()
+    for name, wants in story.snapshot.subscriptions.items():
+        for key, facts in truth.items():
+            if wants.judge(key, facts) is not Verdict.MATCHES:
+                continue
+            for field, value in facts.items():
+                if wants.wants(field):
+                    note(f"{name} {key} {field}")
+                    assert told[name][key].get(field) == value
+    assert all(books.balanced for books in story.simulator.books.values())
