@@ -264,12 +264,13 @@ class _Run:
 
     def _fates(self, told: Iterable[Told]) -> Iterator[Fate]:
         carried = _by_event(told)
-        details = {output.origin: output.detail for output, _ in self.outputs if isinstance(output, PutAside)}
+        aside = {output.origin: output for output, _ in self.outputs if isinstance(output, PutAside)}
         by_line: dict[int, list[Fate]] = {}
         for order, (output, broker) in enumerate(self.outputs):
             if not isinstance(output, Decided) or (came := self._arrived.get(output.origin)) is None:
                 continue
             entry = came.entry.origin if isinstance(came, Arrived) else came.origin
+            put = aside.get(entry)
             fate = Fate(
                 line=self._lines[entry],
                 order=order,
@@ -278,20 +279,23 @@ class _Run:
                 message=came.message if isinstance(came, Arrived) else None,
                 outcome=output.outcome,
                 reason=str(output.reason),
-                detail=details.get(entry, "") if output.outcome in (Outcome.LATE, Outcome.DEAD_LETTERED) else "",
+                detail=put.detail if put and output.outcome in (Outcome.LATE, Outcome.DEAD_LETTERED) else "",
                 event=output.event,
                 added=tuple(sorted(output.added)),
             )
-            by_line.setdefault(fate.line, []).append(self._in_windows(_settled(fate, carried), details.get(entry, "")))
+            by_line.setdefault(fate.line, []).append(self._untaken(_settled(fate, carried), put))
         for line in sorted(by_line):
             fates = by_line[line]
             # A message that was passed on is decided about where it went.
             yield from [f for f in fates if f.outcome is not Outcome.FORWARDED] or fates[-1:]
 
-    def _in_windows(self, fate: Fate, late: str) -> Fate:
-        """Of a message that nobody is told of, whether it counts in windows, or was too late for them."""
+    def _untaken(self, fate: Fate, put: PutAside | None) -> Fate:
+        """Of a message that nobody is told of, whether it counts in windows, or was too late for them, or no link led on."""
         if fate.reason != Why.UNWANTED or fate.message is None:
             return fate
+        late = put.detail if put else ""
+        if put and put.reason == Why.CUT_OFF:
+            return replace(fate, outcome=Outcome.LATE, reason=str(Why.CUT_OFF), detail=late)
         if not self.both.counted.isdisjoint({(fate.message.topic, name) for name in (fate.message.message_id, fate.event or "")}):
             return replace(fate, reason=str(Why.WINDOWED), detail=late)
         return replace(fate, outcome=Outcome.LATE, reason=str(Why.WINDOW_CLOSED), detail=late) if late else fate

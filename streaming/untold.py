@@ -14,7 +14,7 @@ from tidings.predicate import And, Or, Predicate, Truth, Verdict, evaluate, fiel
 from tidings.registers import Register
 from tidings.subscription import Subscription
 from tidings.values import Value, plain, same
-from topology.plan import Plan, Role
+from topology.plan import Part, Plan, Role
 
 
 class Silence(StrEnum):
@@ -113,7 +113,9 @@ def untold(
             why, detail = Silence.ALL_PUT_ASIDE, f"every message about the topic {topic!r} was late or dead-lettered"
         yield Untold(subscription.name, topic, why, detail)
     if subscription.window is not None:
-        return  # it is told of windows, and of no single event
+        if not any(True for _ in told):
+            yield from _no_window(plan, came, mine)
+        return
     known: dict[str, dict[str, Value]] = {}
     for event, news in told:
         known.setdefault(event, {}).update(news)
@@ -122,23 +124,42 @@ def untold(
             yield found
 
 
+def _no_window(plan: Plan, came: Came, seen: Iterable[Seen]) -> Iterator[Untold]:
+    """One that is told of windows is told of no single event: what could have counted is named once, if it could not come."""
+    for each in seen:
+        why, detail = _why(plan, came, each, each.facts)
+        if why is Silence.CUT_OFF:
+            yield Untold(came.subscription.name, came.subscription.topic, why, detail)
+            return
+
+
 def _known_to(plan: Plan, subscription: Subscription, seen: list[Seen]) -> Iterator[Seen]:
     """Each event once: as the subscription's own broker knows it, else as the one knows it that knows most."""
     window_ms = plan.topic(subscription.topic).timing.window_ms
+    parts = plan.route(subscription.topic).part_of
     taken: dict[str, list[Seen]] = {}
     for each in sorted(seen, key=lambda s: (s.at[0] != subscription.broker, -len(s.knowledge()))):
-        gathers = plan.place(each.at[0], each.at[1]).role is not Role.SPREADS
+        spreads = plan.place(each.at[0], each.at[1]).role is Role.SPREADS
         others = taken.setdefault(each.at[2], [])
-        if not any(_same_event(each, other, window_ms, by_id=gathers) for other in others):
+        if not any(_same_event(each, other, parts, window_ms if spreads else None) for other in others):
             others.append(each)
     yield from sorted((each for found in taken.values() for each in found), key=lambda s: s.opened_ms)
 
 
-def _same_event(a: Seen, b: Seen, window_ms: int, *, by_id: bool) -> bool:
-    """Of one topic and key. Where nobody gathers for all, every broker has an event of its own for the same reports."""
+def _same_event(a: Seen, b: Seen, parts: Mapping[str, Part], window_ms: int | None) -> bool:
+    """Of one topic and key. Where nobody gathers for all, there is a window: every broker has an event of its own for the same
+    reports. Across a cut the reports are others, and what they say may be known on one side alone."""
     if a.event == b.event:
         return True
-    return not by_id and a.at[0] != b.at[0] and a.span.joins(b.span, window_ms)
+    if window_ms is None or a.at[0] == b.at[0] or not a.span.joins(b.span, window_ms):
+        return False
+    known = b.facts
+    return not _apart(parts, a.at[0], b.at[0]) or all(n in known and same(known[n], value) for n, value in a.facts.items())
+
+
+def _apart(parts: Mapping[str, Part], a: str, b: str) -> bool:
+    """Whether no link that the topic may cross leads from one broker to another. One that has gone is nowhere."""
+    return a in parts and b in parts and parts[a] is not parts[b]
 
 
 def _about(plan: Plan, came: Came, seen: Seen, told: Mapping[str, Value] | None) -> Untold | None:
@@ -172,7 +193,7 @@ def _why(plan: Plan, came: Came, seen: Seen, facts: Mapping[str, Value]) -> tupl
         return Silence.DELETED, "the subscription was deleted before this was due"
     if came.since_ms > seen.opened_ms:
         return Silence.CAME_LATER, "the event was over when the subscription came"
-    if broker in parts and parts[broker] is not parts[subscription.broker]:
+    if _apart(parts, broker, subscription.broker):
         return Silence.CUT_OFF, f"no link that the topic may cross leads from {broker!r} to {subscription.broker!r}"
     if subscription.settle_ms:
         return Silence.NOT_SETTLED, "its 'where' did not hold for as long as 'settle_ms' asks"

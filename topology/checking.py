@@ -19,7 +19,7 @@ from topology.overlay import ProblemKind
 from topology.plan import Plan
 
 _WRONG = frozenset({ProblemKind.UNKNOWN_BROKER, ProblemKind.DOUBLE_LINK})
-"""Problems of the overlay that are mistakes; one that falls into parts may be meant so."""
+"""Problems of the overlay that are mistakes; one that falls into parts, or a topic that does, may be meant so."""
 _SPACE = " \t\r\n"
 
 

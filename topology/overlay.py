@@ -62,6 +62,8 @@ class ProblemKind(StrEnum):
     DOUBLE_LINK = "double-link"
     CUT = "cut"
     UNLINKED = "unlinked"
+    FORBIDDEN = "forbidden"
+    """Links forbid a topic so that some who subscribe to it cannot be reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +162,34 @@ def of_snapshot(snapshot: Snapshot) -> tuple[Overlay, tuple[Problem, ...]]:
     return overlay, tuple(problems)
 
 
+def forbidden(overlay: Overlay, topic: str, subscribers: frozenset[str], publishers: frozenset[str] | None) -> Problem | None:
+    """Whether links that forbid a topic part somebody who subscribes to it from somebody who may publish on it.
+
+    No publishers named means that there are some at every broker. Brokers that the overlay does not join at all are another
+    problem, and are not named twice.
+    """
+    parts = overlay.for_topic(topic).parts
+    publishing = frozenset(overlay.brokers) if publishers is None else publishers
+    whole_of = {broker: whole for whole in overlay.parts for broker in whole}
+    publish_in = {whole: len(whole & publishing) for whole in overlay.parts}
+    torn: set[frozenset[str]] = set()
+    away: set[str] = set()
+    for part in parts:
+        whole = whole_of[next(iter(part))]
+        if (here := part & subscribers) and len(part & publishing) < publish_in[whole]:
+            torn.add(whole)
+            away |= here
+    if not away:
+        return None
+    into = [part for part in parts if whole_of[next(iter(part))] in torn]
+    who = _some(sorted(away), _SHOWN_BROKERS, ", ", "brokers")
+    text = (
+        f"the topic {topic!r} is forbidden on links and falls into {len(into)} parts: {_named(into)} "
+        f"(who subscribes at {who} is not told what is published in another part)"
+    )
+    return Problem(ProblemKind.FORBIDDEN, text)
+
+
 def _strangers(overlay: Overlay) -> Iterator[tuple[Link, UnknownBroker]]:
     known = set(overlay.brokers)
     for link in overlay.links:
@@ -190,15 +220,17 @@ def _without(overlay: Overlay, links: Iterable[Link]) -> Overlay:
 
 
 def _cut(overlay: Overlay) -> Problem:
-    # Thousands of names in a line of the log would help nobody.
-    named = [_some(sorted(part), _SHOWN_BROKERS, ", ", "brokers") for part in overlay.parts]
-    text = f"the overlay falls into {len(overlay.parts)} parts: {_some(named, _SHOWN_PARTS, '; ', 'parts')}"
-    return Problem(ProblemKind.CUT, text)
+    return Problem(ProblemKind.CUT, f"the overlay falls into {len(overlay.parts)} parts: {_named(overlay.parts)}")
 
 
 def _unlinked(overlay: Overlay) -> Problem:
     text = f"there are {len(overlay.brokers)} brokers and no links: each stands alone until links are declared"
     return Problem(ProblemKind.UNLINKED, text)
+
+
+def _named(parts: Iterable[frozenset[str]]) -> str:
+    # Thousands of names in a line of the log would help nobody.
+    return _some([_some(sorted(part), _SHOWN_BROKERS, ", ", "brokers") for part in parts], _SHOWN_PARTS, "; ", "parts")
 
 
 def _some(names: list[str], shown: int, between: str, what: str) -> str:

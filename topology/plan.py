@@ -7,7 +7,7 @@ without talking; what is decided is what the protocols in `topology.routing` and
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property, lru_cache
@@ -55,7 +55,7 @@ class Place:
     links: Mapping[str, Profile] = field(default_factory=dict)
     """The neighbours in the routing tree, with what is wanted beyond each."""
     cut_off: tuple[str, ...] = ()
-    """Brokers with subscribers to the topic that no link leads to."""
+    """Brokers with subscribers to the topic that no link leads to which may carry it."""
     adaptive: bool = False
     since: Mapping[str, int] = field(default_factory=dict)
     """For these neighbours, and the one on the way to the gatherer: the version that made them, or the link, what they are now.
@@ -132,10 +132,10 @@ class Plan:
     def overlay(self) -> Overlay:
         return self._overlay[0]
 
-    @property
+    @cached_property
     def problems(self) -> tuple[Problem, ...]:
         """What is wrong with the overlay; the service goes on with the rest."""
-        return self._overlay[1]
+        return (*self._overlay[1], *self._forbidden())
 
     def has(self, broker: str) -> bool:
         """Whether the overlay has a broker of that name."""
@@ -266,11 +266,23 @@ class Plan:
         return frozenset(self.overlay.brokers)
 
     def _cut_off(self, broker: str, topic: str) -> tuple[str, ...]:
-        """Subscribers' brokers in other parts of the overlay. Brokers that were never linked are separate on purpose."""
-        if not self.overlay.links or len(self.overlay.parts) == 1:
+        """Subscribers' brokers that no link leads to which may carry the topic.
+
+        Brokers that were never linked are separate on purpose. Subscribers to aggregates do not count here: of what is kept
+        until they can be reached they would be told nothing.
+        """
+        route = self.route(topic)
+        if not self.overlay.links or len(route.parts) == 1:
             return ()
-        reachable = next(part for part in self.overlay.parts if broker in part)
-        return tuple(sorted(set(self._subscribed.get(topic, {})) - reachable))
+        return tuple(sorted(self._subscribed.get(topic, {}).keys() - route.part_of[broker].brokers))
+
+    def _forbidden(self) -> Iterator[Problem]:
+        """The topics that links keep from some who subscribe to them, to events or to aggregates."""
+        named = frozenset(topic for link in self.overlay.links for topic in link.forbid)
+        for topic in sorted(named & (self._subscribed.keys() | self._windowed.keys())):
+            subscribers = frozenset((*self._subscribed.get(topic, ()), *self._windowed.get(topic, ())))
+            if problem := overlay.forbidden(self.overlay, topic, subscribers, self.snapshot.advertised.get(topic)):
+                yield problem
 
 
 def _optimistic(profile: Profile) -> Profile:

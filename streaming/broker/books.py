@@ -1,4 +1,4 @@
-"""The books of a broker: received = told + merged + redundant + late + dead-lettered + held, at every moment."""
+"""The books of a broker: received = told + forwarded + merged + redundant + late + dead-lettered + held, at every moment."""
 
 from __future__ import annotations
 

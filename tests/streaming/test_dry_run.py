@@ -223,6 +223,45 @@ class TestOverlays:
             "lost": Silence.NO_SUCH_BROKER,
         }
 
+    FORBIDDING = (*CHAIN[:4], link("b2", "b3", forbid=["incident"]))
+
+    @pytest.mark.parametrize("gatherer", ["centre", "none"])
+    def test_who_is_not_told_because_a_link_forbids_the_topic_hears_so(self, gatherer):
+        found = run(
+            [*self.FORBIDDING, topic(gatherer=gatherer), subscription("near"), subscription("far", broker="b3")],
+            message({"a": 1}),
+            message({"b": 2}, broker="b3", after_ms=10),
+        )
+        assert {(each.subscription, each.why, each.fields, each.detail) for each in found.untold} == {
+            ("far", Silence.CUT_OFF, ("a",), "no link that the topic may cross leads from 'b1' to 'b3'"),
+            ("near", Silence.CUT_OFF, ("b",), "no link that the topic may cross leads from 'b3' to 'b1'"),
+        }
+
+    @pytest.mark.parametrize("gatherer", ["centre", "none"])
+    def test_what_was_told_before_a_link_forbade_the_topic_is_told(self, gatherer):
+        found = run(
+            [*CHAIN, topic(gatherer=gatherer), subscription("near"), subscription("far", broker="b3")],
+            message({"a": 1}),
+            {**self.FORBIDDING[-1], "after_ms": 10},
+        )
+        assert [each.notification.subscription for each in found.told] == ["near", "far"]
+        assert found.untold == ()
+
+    def test_what_nobody_could_be_told_is_late_and_says_why(self):
+        found = run([*self.FORBIDDING, topic(), subscription("far", broker="b3")], message({"a": 1}))
+        assert fates(found) == [(1, "late", "cut-off", ())]
+        assert found.fates[0].detail == "no link led to the subscribers at b3 before the event ended"
+
+    @pytest.mark.parametrize("gather", [True, False])
+    def test_who_asks_for_aggregates_and_cannot_be_reached_is_named_once(self, gather):
+        counting = subscription("w", broker="b3", where="a = 1", window={"size_ms": 1000, "of": {"n": "count()"}})
+        records = [*self.FORBIDDING, topic(gather=gather, window_ms=2000), counting]
+        data = [message({"a": 1}, key=f"k{n}", at_ms=n) for n in range(1, 4)]
+        assert [(each.subscription, each.why, each.key) for each in run(records, *data).untold] == [("w", Silence.CUT_OFF, None)]
+        assert run(records, message({"a": 2})).untold == ()
+        near = run([*records, {**counting, "name": "near", "broker": "b1"}], *data, message({"a": 9}, at_ms=9000))
+        assert [each.subscription for each in near.untold] == ["w"]
+
     @pytest.mark.parametrize("gatherer", ["centre", "none"])
     def test_nobody_who_was_told_is_called_untold(self, gatherer):
         found = run(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from experiments.simulator import Simulator
-from streaming.broker.values import Outcome
+from streaming.broker.values import Outcome, PutAside
 from streaming.testing import advertisement, broker, link, plan, subscription, topic
 from tidings.message import Message
 
@@ -267,6 +267,72 @@ def test_a_cut_that_does_not_heal_puts_aside_what_could_not_be_told() -> None:
     assert [(a.outcome, a.reason) for a in aside] == [("late", "cut-off")]
     assert "b5" in aside[0].detail
     assert sum(books.total(Outcome.LATE) for books in simulator.books.values()) == 1
+    assert all(books.balanced for books in simulator.books.values())
+
+
+def forbidding(records: list[dict]) -> list[dict]:
+    return [r | {"forbid": ["incident"]} if r.get("name") == "b2-b3" else r for r in records]
+
+
+def put_aside(simulator: Simulator) -> list[tuple[str, str, str]]:
+    return [(str(o.outcome), str(o.reason), o.detail) for _, o in simulator.outputs if isinstance(o, PutAside)]
+
+
+@pytest.mark.parametrize("gatherer", ["centre", "none"])
+def test_what_a_forbidden_link_keeps_from_a_subscriber_is_put_aside_when_the_event_ends(gatherer: str) -> None:
+    records = [*CHAIN, topic(window_ms=10_000, gatherer=gatherer), subscription("a", broker="b1"), subscription("e", broker="b5")]
+    simulator = simulated(*forbidding(records))
+    simulator.keep_outputs = True
+    simulator.publish(0, "b1", message({"what": "fire"}))
+    simulator.publish(100, "b1", message({"what": "fire"}))
+    simulator.run()
+    assert told(simulator, "a") == [("first", {"what": "fire"})]
+    assert told(simulator, "e") == []
+    detail = "no link led to the subscribers at b5 before the event ended"
+    assert put_aside(simulator) == [("late", "cut-off", detail)]
+    assert sum(books.left_out["cut-off"] for books in simulator.books.values()) == 1
+    assert all(books.balanced for books in simulator.books.values())
+    assert not {("b2", "b3"), ("b3", "b2")} & simulator.crossed.keys()
+
+
+def test_where_nobody_else_subscribes_it_counts_as_late() -> None:
+    records = [*CHAIN, topic(window_ms=10_000), subscription("e", broker="b5")]
+    simulator = simulated(*forbidding(records))
+    simulator.publish(0, "b2", message({"what": "fire"}))
+    simulator.run()
+    assert sum(books.total(Outcome.LATE) for books in simulator.books.values()) == 1
+    assert all(books.balanced for books in simulator.books.values())
+
+
+def test_a_topic_that_may_cross_again_in_time_is_told_to_all() -> None:
+    records = [*CHAIN, topic(window_ms=60_000), subscription("a", broker="b1"), subscription("e", broker="b5")]
+    simulator = simulated(*forbidding(records))
+    simulator.keep_outputs = True
+    simulator.publish(0, "b2", message({"what": "fire"}))
+    simulator.publish(0, "b4", message({"where": "hall"}))
+    simulator.run(until_ms=1000)
+    assert told(simulator, "a") == [("first", {"what": "fire"})]
+    assert told(simulator, "e") == [("first", {"where": "hall"})]
+    simulator.adopt(plan(*records), at_ms=2000)
+    simulator.run()
+    for name in "ae":
+        assert {f: v for _, news in told(simulator, name) for f, v in news.items()} == {"what": "fire", "where": "hall"}
+        assert len(told(simulator, name)) == 2
+    assert put_aside(simulator) == []
+
+
+def test_a_topic_that_is_forbidden_while_an_event_is_open_keeps_what_comes_after() -> None:
+    records = [*CHAIN, topic(window_ms=10_000), subscription("a", broker="b1"), subscription("e", broker="b5")]
+    simulator = simulated(*records)
+    simulator.keep_outputs = True
+    simulator.publish(0, "b2", message({"what": "fire"}))
+    simulator.run(until_ms=1000)
+    simulator.adopt(plan(*forbidding(records)), at_ms=2000)
+    simulator.publish(3000, "b1", message({"where": "hall"}))
+    simulator.run()
+    assert told(simulator, "a") == [("first", {"what": "fire"}), ("news", {"where": "hall"})]
+    assert told(simulator, "e") == [("first", {"what": "fire"})]
+    assert [(outcome, reason) for outcome, reason, _ in put_aside(simulator)] == [("late", "cut-off")]
     assert all(books.balanced for books in simulator.books.values())
 
 

@@ -21,6 +21,7 @@ from topology.overlay import (
     UnreadableOverlay,
     broker_names,
     check,
+    forbidden,
     from_file,
     from_records,
     of_snapshot,
@@ -212,6 +213,56 @@ def test_brokers_without_any_links_stand_alone_and_are_not_cut():
     assert problems(overlay("a b c")) == [
         ("unlinked", "there are 3 brokers and no links: each stands alone until links are declared")
     ]
+
+
+def test_a_topic_that_links_cut_is_a_problem_that_names_its_parts_and_who_is_not_told():
+    cut = Overlay(("a", "b", "c"), (link("a-b"), link("b-c", forbid=frozenset({"incident"}))))
+    problem = forbidden(cut, "incident", frozenset({"c"}), None)
+    assert problem is not None
+    assert (str(problem.kind), problem.text) == (
+        "forbidden",
+        "the topic 'incident' is forbidden on links and falls into 2 parts: a, b; c "
+        "(who subscribes at c is not told what is published in another part)",
+    )
+    assert forbidden(cut, "medical", frozenset({"c"}), None) is None
+    assert forbidden(cut, "incident", frozenset(), None) is None, "nobody subscribes"
+
+
+def test_of_a_topic_that_falls_into_many_parts_not_all_are_named():
+    nowhere = tuple(link(f"b0000-b{n:04}", forbid=frozenset({"incident"})) for n in range(1, 3000))
+    large = Overlay(tuple(f"b{number:04}" for number in range(3000)), nowhere)
+    problem = forbidden(large, "incident", frozenset(large.brokers), None)
+    assert problem is not None
+    assert "falls into 3000 parts: b0000; b0001; " in problem.text
+    assert (
+        "b0009; and 2990 more parts (who subscribes at b0000, b0001, b0002, b0003, b0004, and 2995 more brokers" in problem.text
+    )
+
+
+@given(
+    overlays,
+    st.frozensets(st.sampled_from(NAMES)),
+    st.one_of(st.none(), st.frozensets(st.sampled_from([*NAMES, "stranger"]))),
+)
+def test_a_topic_is_named_exactly_if_somebody_could_be_told_but_for_what_links_forbid(
+    drawn: Overlay, subscribers: frozenset[str], publishers: frozenset[str] | None
+):
+    found, _ = of_snapshot(snapshot_of(to_records(drawn)))
+    usable = found.for_topic("incident")
+
+    def reached(where: Overlay, start: str, end: str) -> bool:
+        return any({start, end} <= part for part in where.parts)
+
+    away = {
+        subscriber
+        for subscriber in subscribers & set(found.brokers)
+        for publisher in (found.brokers if publishers is None else publishers)
+        if reached(found, publisher, subscriber) and not reached(usable, publisher, subscriber)
+    }
+    problem = forbidden(found, "incident", subscribers & set(found.brokers), publishers)
+    assert (problem is not None) == bool(away)
+    if problem is not None and len(away) <= 5:
+        assert f"(who subscribes at {', '.join(sorted(away))} is not told" in problem.text
 
 
 @given(overlays)

@@ -116,6 +116,59 @@ def test_brokers_that_were_never_linked_are_not_cut_off() -> None:
     assert made.place("b1", "incident").cut_off == ()
 
 
+def closed(*names: str, records: list[dict] = CHAIN, to: str = "incident") -> list[dict]:
+    """The same, with links that forbid a topic."""
+    return [record | {"forbid": [to]} if record["name"] in names else record for record in records]
+
+
+def test_who_cannot_be_reached_because_links_forbid_the_topic_is_cut_off_and_named() -> None:
+    made = plan(*closed("b2-b3"), subscription("s", broker="b5"), subscription("t", "other", broker="b5"))
+    assert made.place("b1", "incident").cut_off == made.place("b2", "incident").cut_off == ("b5",)
+    assert made.place("b4", "incident").cut_off == ()
+    assert made.place("b1", "other").cut_off == ()
+    assert [(problem.kind, problem.text) for problem in made.problems] == [
+        (
+            ProblemKind.FORBIDDEN,
+            "the topic 'incident' is forbidden on links and falls into 2 parts: b3, b4, b5; b1, b2 "
+            "(who subscribes at b5 is not told what is published in another part)",
+        )
+    ]
+
+
+def test_a_forbidden_link_that_there_is_a_way_round_cuts_nobody_off() -> None:
+    made = plan(*closed("b2-b3"), link("b1", "b5"), subscription("s", broker="b3"))
+    assert made.place("b2", "incident").cut_off == ()
+    assert made.problems == ()
+
+
+def test_a_forbidden_topic_that_nobody_subscribes_to_is_no_problem() -> None:
+    assert plan(*closed("b2-b3"), subscription("s", "other"), subscription("t", broker="b9")).problems == ()
+
+
+def test_a_topic_that_is_advertised_only_where_its_subscribers_are_is_no_problem() -> None:
+    here = [*closed("b2-b3"), subscription("s", broker="b5"), advertisement("cam", "b4")]
+    assert plan(*here).problems == ()
+    assert [problem.kind for problem in plan(*here, advertisement("more", "b1")).problems] == [ProblemKind.FORBIDDEN]
+
+
+def test_who_asks_for_aggregates_is_named_too_and_nothing_is_kept_for_them() -> None:
+    window = {"size_ms": 1000, "of": {"n": "count()"}}
+    made = plan(*closed("b2-b3"), subscription("s", broker="b5", window=window))
+    assert [problem.kind for problem in made.problems] == [ProblemKind.FORBIDDEN]
+    assert "b5 is not told" in made.problems[0].text
+    assert made.place("b1", "incident").cut_off == ()
+
+
+def test_what_the_overlay_cuts_and_what_a_topic_cuts_are_each_named_once() -> None:
+    cut = [record for record in CHAIN if record["name"] != "b2-b3"]
+    made = plan(*closed("b1-b2", records=cut), subscription("s", broker="b5"))
+    assert [problem.kind for problem in made.problems] == [ProblemKind.CUT]
+    made = plan(*closed("b3-b4", records=cut), subscription("s", broker="b5"))
+    assert [problem.kind for problem in made.problems] == [ProblemKind.CUT, ProblemKind.FORBIDDEN]
+    assert "falls into 2 parts: b4, b5; b3 (who" in made.problems[1].text
+    assert made.place("b1", "incident").cut_off == made.place("b3", "incident").cut_off == ("b5",)
+
+
 def test_a_change_elsewhere_does_not_route_anew() -> None:
     records = [*CHAIN, subscription("s", broker="b1")]
     before, after = plan(*records), plan(*records, subscription("t", topic="other", broker="b2"))

@@ -135,9 +135,11 @@ class _Routing:
     def __init__(self, plan: Plan, topic: str) -> None:
         from tidings.topic import Filtering
 
-        route, found = plan.route(topic), plan.snapshot.by_topic
+        route = plan.route(topic)
         self.topic, self.manner = topic, route.manner
-        self.subscriptions = {at: len(found[at, topic]) for at in plan.overlay.brokers if (at, topic) in found}
+        found, windowed = plan.snapshot.by_topic, plan.snapshot.windowed
+        counts = {at: len(found.get((at, topic), ())) + len(windowed.get((at, topic), ())) for at in plan.overlay.brokers}
+        self.subscriptions = {at: count for at, count in counts.items() if count}
         self.advertised = plan.snapshot.advertised.get(topic, frozenset())
         self.meets = self.manner.filtering is Filtering.RENDEZVOUS
         self.trees = [self._tree(part) for part in route.parts]
@@ -189,7 +191,7 @@ def _walked(nodes: Mapping[str, Iterable[str]], start: str) -> tuple[dict[str, s
 
 def _routings(plan: Plan) -> list[_Routing]:
     """Those of the topics that have subscriptions."""
-    topics = {topic for broker, topic in plan.snapshot.by_topic if broker in plan.overlay.brokers}
+    topics = {each.topic for each in plan.snapshot.subscriptions.values() if plan.has(each.broker)}
     return [_Routing(plan, topic) for topic in sorted(topics)]
 
 

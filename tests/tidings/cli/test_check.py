@@ -110,6 +110,25 @@ class TestControlRecords:
         strict = check("doubtful.jsonl", "--json", "--strict")
         assert (strict.code, len(strict.json["problems"]), strict.json["remarks"]) == (2, 3, [])
 
+    def test_a_topic_that_links_keep_from_a_subscriber_is_remarked(self, check: Tidings) -> None:
+        overlay = [broker("b1"), broker("b2"), link("b1", "b2", forbid=["incident"])]
+        write("forbidding.jsonl", [*overlay, topic(), subscription("far", broker="b2")])
+        said = check("forbidding.jsonl", "--json")
+        assert (said.code, said.json["problems"]) == (0, [])
+        assert [(each["about"], each["detail"]) for each in said.json["remarks"]] == [
+            (
+                "the overlay",
+                "the topic 'incident' is forbidden on links and falls into 2 parts: b1; b2 "
+                "(who subscribes at b2 is not told what is published in another part)",
+            )
+        ]
+        assert "the topic 'incident' is forbidden on links" in check("forbidding.jsonl").out
+        assert check("forbidding.jsonl", "--strict").code == 2
+        write("forbidding.jsonl", [*overlay, topic(), subscription("near")])
+        assert check("forbidding.jsonl", "--json").json["remarks"] != [], "what is published at b2 does not reach it"
+        write("forbidding.jsonl", [*overlay, topic()])
+        assert check("forbidding.jsonl", "--json").json["remarks"] == []
+
     def test_several_files_are_taken_together(self, check: Tidings) -> None:
         write("overlay.jsonl", [broker("b1"), broker("b2")])
         write("links.jsonl", [link("b1", "b2")])

@@ -190,6 +190,31 @@ def test_a_cut_is_named_and_each_part_has_its_tree(shown: Shown) -> None:
     assert "Problem: the overlay falls into 2 parts: " in text
 
 
+def test_a_topic_that_links_forbid_on_the_way_to_somebody_is_a_problem(shown: Shown) -> None:
+    chain = [each if each["name"] != "b3-b4" else each | {"forbid": ["incident"]} for each in CHAIN]
+    records = [*chain, subscription("s", broker="b5")]
+    text = (
+        "the topic 'incident' is forbidden on links and falls into 2 parts: b1, b2, b3; b4, b5 "
+        "(who subscribes at b5 is not told what is published in another part)"
+    )
+    for options in ((), ("--topic", "incident")):
+        said = " ".join(shown(records, *options).out.split())  # a long line is broken at the width of the terminal
+        assert f"Problem: {text}" in said
+        assert shown(records, *options, "--json").json["problems"] == [{"kind": "forbidden", "text": text}]
+    assert "Problem" not in shown([*CHAIN, subscription("s", broker="b5")]).out
+
+
+@pytest.mark.parametrize("gather", [True, False])
+def test_who_asks_for_aggregates_subscribes_too(shown: Shown, gather: bool) -> None:
+    window = {"size_ms": 1000, "of": {"n": "count()"}}
+    records = [broker("b1"), topic(gather=gather), subscription("s", window=window), subscription("t")]
+    assert "│ b1     │            │ incident 2    │" in shown(records).lines
+    for lone in (records[:3], [*records[:3], broker("b2"), link("b1", "b2", forbid=["incident"])]):
+        assert "Nobody subscribes to anything." not in shown(lone).out
+        said = shown(lone, "--topic", "incident", "--json").json
+        assert (said["topics"]["incident"]["subscriptions"], said["topics"]["incident"]["brokers"]) == (1, 1)
+
+
 def test_a_broker_that_takes_part_alone(shown: Shown) -> None:
     lines = shown([*CHAIN, subscription("s", broker="b2"), advertisement("p", "b2")], "--topic", "incident").lines
     assert lines[1:3] == ["★ b2  gathers  1 subscription, advertises", "Not in the tree: b1, b3, b4, b5"]
