@@ -70,6 +70,17 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Upstream:
+    """A broker on the way of messages to another. ``after`` is the place in the list of the one that it sends to; None for the
+    broker itself at which the way ends."""
+
+    broker: str
+    after: int | None
+    publishes: bool
+    """Whether messages may enter there."""
+
+
+@dataclass(frozen=True, slots=True)
 class Manner:
     """What of a topic's declaration decides its routing."""
 
@@ -123,6 +134,7 @@ class Plan:
         self._windows: dict[tuple[str, str], Mapping[str, tuple[Subscription, ...]]] = {}
         self._window_indexes: dict[tuple[str, str, str], Index] = {}
         self._window_kinds: dict[tuple[str, str, str], Collection[Window]] = {}
+        self._upstream: dict[tuple[str, str], tuple[Upstream, ...]] = {}
 
     @cached_property
     def _overlay(self) -> tuple[Overlay, tuple[Problem, ...]]:
@@ -150,6 +162,13 @@ class Plan:
         if at not in self._places:
             self._places[at] = self._find_place(broker, topic)
         return self._places[at]
+
+    def upstream(self, broker: str, topic: str) -> tuple[Upstream, ...]:
+        """The brokers that what a broker knows of events may come from: by way of the gatherer, if there is one."""
+        at = (broker, topic)
+        if at not in self._upstream:
+            self._upstream[at] = tuple(self._find_upstream(broker, topic)) if self.has(broker) and self.overlay.links else ()
+        return self._upstream[at]
 
     def route(self, name: str) -> Route:
         """The routing of a topic; the same for the same overlay, subscriptions and advertisements, whatever else changed."""
@@ -197,6 +216,34 @@ class Plan:
         for neighbour in tree.get(broker, _NO_LINKS):
             if beyond := [s for each in sorted(_beyond(tree, broker, neighbour)) for s in wanted.get(each, ())]:
                 found[neighbour] = tuple(beyond)
+        return found
+
+    def _find_upstream(self, broker: str, name: str) -> list[Upstream]:
+        route = self.route(name)
+        part = route.part_of[broker]
+        if not part.wanted:
+            return []  # everybody gathers for itself, and nobody passes anything on
+        advertised = self.snapshot.advertised.get(name)
+        adjacent: dict[str, list[str]] = {each: [] for each in part.brokers}
+        if route.manner.gathers:
+            for child, parent in part.next_hop.items():
+                adjacent[parent].append(child)
+        else:
+            adjacent.update({each: list(links) for each, links in part.tree.items()})
+        # First the way to the broker that gathers, which all comes by; then from there to all others.
+        way = [broker]
+        while route.manner.gathers and way[-1] != part.gatherer:
+            way.append(part.next_hop[way[-1]])
+        found = [Upstream(each, number - 1 if number else None, False) for number, each in enumerate(way)]
+        start = len(found) - 1
+        found[start] = replace(found[start], publishes=advertised is None or way[-1] in advertised)
+        waiting = deque([(start, "")])
+        while waiting:
+            number, before = waiting.popleft()
+            for each in sorted(adjacent[found[number].broker]):
+                if each != before:
+                    waiting.append((len(found), found[number].broker))
+                    found.append(Upstream(each, number, advertised is None or each in advertised))
         return found
 
     def _find_route(self, name: str) -> Route:

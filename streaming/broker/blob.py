@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from streaming.broker.books import Books
-from streaming.broker.state import BucketState, Filter, Slot, Slots
+from streaming.broker.state import BucketState, Filter, Progress, Slot, Slots
 from streaming.gather.open_event import EventKey
 from tidings.errors import BadState
 
@@ -45,6 +45,8 @@ class Head(Struct, array_like=True):
     ticked: tuple[int, int] = (0, 0)
     ticks: list[tuple[int, int]] = []
     carried: list[tuple[str, str]] = []
+    progress: dict[str, Progress] = {}
+    ending: list[tuple[EventKey, int]] = []
 
 
 class Packed(Struct, array_like=True):
@@ -127,6 +129,8 @@ def head_of(state: BucketState) -> Head:
         ticked=state.ticked,
         ticks=state.ticks,
         carried=sorted(state.carried),
+        progress=state.progress,
+        ending=sorted(state.ending.items()),
     )
 
 
@@ -146,6 +150,8 @@ def state_of(head: Head) -> BucketState:
         ticked=head.ticked,
         ticks=head.ticks,
         carried=set(head.carried),
+        progress=head.progress,
+        ending=dict(head.ending),
     )
 
 

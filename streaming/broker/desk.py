@@ -49,6 +49,10 @@ class Desk:
         index = self.plan.snapshot.index(event.at[:2])
         return index.candidates(event.at[2], events.facts(event.knowledge) if index.needs_facts else {})
 
+    def slack_ms(self, at: tuple[str, str]) -> int:
+        """How long what entered elsewhere may be on its way to a broker, as far as it is waited for."""
+        return self.rules.patience_ms if len(self.plan.upstream(*at)) > 1 else 0
+
     def wake_at(self, at_ms: int) -> None:
         """Something is to be done then."""
         self.state.wake_ms = min(self.state.wake_ms, at_ms)

@@ -7,7 +7,7 @@ from streaming.broker.offering import Taken
 from streaming.broker.pacing import end_waiting
 from streaming.broker.state import Slot
 from streaming.broker.telling import deliver, release, settle_all, tell, watch
-from streaming.broker.timers import advance_all, close
+from streaming.broker.timers import advance_all, close, tell_last
 from streaming.broker.values import Arrived, Outcome, PutAside, Unsent, Why
 from streaming.gather.entry import Entry, Origin
 from streaming.gather.open_event import EventKey, OpenEvent, open_event
@@ -21,35 +21,49 @@ _BOUND_OF = {Join.FIRST: "conflicts", Join.UNION: "union_items"}
 
 
 def gather(desk: Desk, at: EventKey, slot: Slot, topic: Topic, arrived: Arrived) -> None:
-    """Join a message to its event, or open one. What would belong to a closed event is late."""
+    """Join a message to its event, or open one. What would belong to a closed event is late.
+
+    What counts is when it entered the overlay, not when it came here.
+    """
     append_ms, published_ms = arrived.origin.append_ms, arrived.published_ms
     advance_all(desk, slot, topic, append_ms)
-    window_ms = topic.timing.window_ms
-    event = next((event for event in slot.open if event.span.fits(published_ms, window_ms)), None)
+    entered_ms = arrived.entry.origin.append_ms
+    event = next((event for event in slot.open if event.takes(published_ms, entered_ms, topic)), None)
     if event is None:
-        was_closed = any(closed.span.fits(published_ms, window_ms) for closed in slot.closed)
-        if was_closed or _too_old(arrived, window_ms):
-            _late(desk, at[0], topic, arrived)
+        if _is_over(slot, published_ms, topic) or _too_old(desk, arrived, topic):
+            _late(desk, at, topic, arrived)
             return
         event = open_event(at, arrived.message.message_id, published_ms, append_ms, arrived.entry.origin)
         slot.open.append(event)
-    _join(desk, event, topic, arrived)
+    _join(desk, slot, event, topic, arrived)
 
 
-def _too_old(arrived: Arrived, window_ms: int) -> bool:
+def _is_over(slot: Slot, published_ms: int, topic: Topic) -> bool:
+    """Whether a report of that time would belong to an event whose window has ended."""
+    window_ms = topic.timing.window_ms
+    ended = (event.span for event in slot.open if event.ended_ms is not None)
+    return any(span.fits(published_ms, window_ms) for span in (*ended, *(closed.span for closed in slot.closed)))
+
+
+def _too_old(desk: Desk, arrived: Arrived, topic: Topic) -> bool:
     """Whether a message comes too late to open an event.
 
-    The way through the overlay is not held against it, for as long as the graves are kept: beyond two windows nobody could
+    The way through the overlay is not held against it, for as long as the graves are kept: beyond that nobody could
     tell it from a straggler of an event that was told before.
     """
-    published_ms = arrived.published_ms
-    return published_ms + window_ms <= arrived.entry.origin.append_ms or published_ms + 2 * window_ms <= arrived.origin.append_ms
+    published_ms, window_ms = arrived.published_ms, topic.timing.window_ms
+    slack_ms = desk.slack_ms((arrived.broker, arrived.message.topic))
+    too_old = published_ms + window_ms <= arrived.entry.origin.append_ms
+    return too_old or published_ms + 2 * window_ms + slack_ms <= arrived.origin.append_ms
 
 
-def _late(desk: Desk, broker: str, topic: Topic, arrived: Arrived) -> None:
+def _late(desk: Desk, at: EventKey, topic: Topic, arrived: Arrived) -> None:
     waited_ms = arrived.origin.append_ms - arrived.published_ms
     detail = f"published {waited_ms} ms before it arrived; the window is {topic.timing.window_ms} ms"
-    desk.put_aside(arrived.origin, broker, Why.WINDOW_CLOSED, detail, Outcome.LATE, _entry(arrived))
+    way_ms = arrived.origin.append_ms - arrived.entry.origin.append_ms
+    if way_ms > desk.slack_ms(at[:2]) and arrived.passed:
+        detail += f"; it was on its way for {way_ms} ms, and {desk.slack_ms(at[:2])} are waited for"
+    desk.put_aside(arrived.origin, at[0], Why.WINDOW_CLOSED, detail, Outcome.LATE, _entry(arrived))
 
 
 def _entry(arrived: Arrived) -> Entry | None:
@@ -57,7 +71,7 @@ def _entry(arrived: Arrived) -> Entry | None:
     return arrived.entry if arrived.passed else None
 
 
-def _join(desk: Desk, event: OpenEvent, topic: Topic, arrived: Arrived) -> None:
+def _join(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, arrived: Arrived) -> None:
     broker, append_ms, bounds = event.at[0], arrived.origin.append_ms, desk.rules.bounds
     report = events.report(arrived.message, arrived.published_ms, topic, bounds)
     knowledge = events.join(event.knowledge, report, bounds)
@@ -78,7 +92,10 @@ def _join(desk: Desk, event: OpenEvent, topic: Topic, arrived: Arrived) -> None:
     enter(desk, event, arrived.origin, added, arrived.sender)
     if added.news:
         _keep_if_cut(desk, event, arrived)
-        let_leave(desk, event, topic, append_ms)
+        if event.ended_ms is None:
+            let_leave(desk, event, topic, append_ms)
+        else:
+            tell_last(desk, slot, event, topic, append_ms)
     desk.wake_at(event.next_ms(topic))
 
 
@@ -161,14 +178,16 @@ def _end(crossed: bool, taken: Taken) -> tuple[Outcome, Why]:
 
 def seen_before(desk: Desk, broker: str, slot: Slot, topic: Topic, arrived: Arrived) -> bool:
     """Drop a measurement that is an exact repeat, or too old to tell whether it is one; remember its id else."""
-    message_id, append_ms = arrived.message.message_id, arrived.origin.append_ms
-    if slot.seen.get(message_id, 0) > append_ms:
+    message_id, entered_ms = arrived.message.message_id, arrived.entry.origin.append_ms
+    # It is remembered for longer where repeats may be on their way; but what entered later than that is none.
+    slack_ms = desk.slack_ms((broker, topic.name))
+    if slot.seen.get(message_id, 0) - slack_ms > entered_ms:
         desk.decide(arrived.origin, broker, Outcome.REDUNDANT, Why.REPEAT)
         return True
-    if _too_old(arrived, topic.timing.window_ms):
-        _late(desk, broker, topic, arrived)
+    if _too_old(desk, arrived, topic):
+        _late(desk, (broker, topic.name, arrived.message.key), topic, arrived)
         return True
-    slot.seen[message_id] = append_ms + topic.timing.remember_ms
+    slot.seen[message_id] = entered_ms + topic.timing.remember_ms + slack_ms
     desk.wake_at(slot.seen[message_id])
     return False
 

@@ -14,6 +14,7 @@ from streaming.broker.aside import put_event_aside
 from streaming.broker.desk import Desk
 from streaming.broker.state import Slot
 from streaming.broker.telling import facts_known, knows, release, settle_all
+from streaming.broker.timers import tell_news
 from streaming.broker.values import HandOver, Heard, Outcome, Why
 from streaming.gather.open_event import EventKey, OpenEvent, find_event
 from tidings import event as events
@@ -77,7 +78,7 @@ def take_over(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Hear
         books.enter(Outcome.HELD, Why.HOLDING, handed.held)
         event.held += handed.held
         event.held_fields |= handed.held_fields
-        release(desk, event, topic, append_ms)
+        tell_news(desk, slot, event, topic, append_ms)
         desk.wake_at(event.next_ms(topic))
 
 
@@ -92,7 +93,7 @@ def hand_on(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Heard,
         event.elsewhere.sources = max(event.elsewhere.sources, handed.all_sources)
         if to is not None:
             knows(event, to, facts_known(event.knowledge))
-        release(desk, event, topic, append_ms)
+        tell_news(desk, slot, event, topic, append_ms)
         desk.wake_at(event.next_ms(topic))
         carried.append(structs.replace(handed, knowledge=event.knowledge, span=structs.replace(event.span)))
         if to is None:
@@ -125,6 +126,8 @@ def _copy(event: OpenEvent, sources: set[int]) -> OpenEvent:
         links={},
         kept=list(event.kept),
         owed=set(event.owed),
+        ended_ms=None,
+        wait_ms=0,
     )
 
 

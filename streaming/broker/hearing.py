@@ -12,8 +12,8 @@ from streaming.broker.gathering import enter, make_room
 from streaming.broker.handover import hand_on, owns, take_over
 from streaming.broker.offering import hear_window
 from streaming.broker.state import Slot
-from streaming.broker.telling import facts_known, knows, release, tell_link, tell_links
-from streaming.broker.timers import advance_all
+from streaming.broker.telling import facts_known, knows, tell_link, tell_links
+from streaming.broker.timers import advance_all, tell_news
 from streaming.broker.values import EventNews, Heard, Outcome, Why, WindowRecord
 from streaming.gather.open_event import EventKey, OpenEvent, find_event
 from tidings import event as events
@@ -67,7 +67,7 @@ def _learn(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Heard, 
     enter(desk, event, happened.origin, added, sender)
     if added.news:
         event.news_ms = append_ms
-        release(desk, event, topic, append_ms, closing=news.final)
+        tell_news(desk, slot, event, topic, append_ms, closing=news.final)
         if desk.place_of(event).role is Role.SPREADS:
             # Nobody gathers any more: what somebody had gathered goes on to all, as messages do.
             tell_links(desk, event, topic, desk.place_of(event).links, append_ms)

@@ -65,8 +65,8 @@ def offer_event(desk: Desk, event: OpenEvent, place: Place) -> None:
         key=key,
         id=event.id,
         published_ms=event.span.first_ms,
-        entered_ms=event.opened_ms,
-        entered_at=(event.id, 0, 0),
+        entered_ms=event.entered_ms,
+        entered_at=(event.first.kafka_topic, event.first.partition, event.first.offset) if event.first else (event.id, 0, 0),
         fields=dict(events.facts(event.knowledge)),
     )
     _offer(desk, broker, topic, item, None, ())

@@ -47,6 +47,7 @@ def reconsider(desk: Desk, before: Plan, now_ms: int) -> None:
 def _forget(desk: Desk, at: EventKey, slot: Slot) -> None:
     """The broker was taken out of the overlay."""
     del desk.state.slots[at]
+    desk.state.ending.pop(at, None)
     desk.state.size -= slot.size
     for event in slot.open:
         settle_all(event, desk.books(at[0]), Outcome.MERGED, Why.UNWANTED)

@@ -30,6 +30,8 @@ class Rules:
     ahead_ms: int = 300_000
     kept: int = 1024
     """Messages of an event that are kept as they came while the overlay is cut."""
+    patience_ms: int = 30_000
+    """How long an event that has ended waits for what entered in time at other brokers."""
     hosted: frozenset[str] | None = None
     """The brokers that this process serves; None for all."""
     bucket: str = ""
@@ -72,6 +74,13 @@ class Slot(Struct, array_like=True):
             return NEVER
         caps = (cap.forget_ms if cap.due_ms is None else cap.due_ms for cap in self.caps.values())
         return min((*(closed.forget_ms for closed in self.closed), *self.seen.values(), *caps), default=NEVER)
+
+
+class Progress(Struct, array_like=True):
+    """What a service said of how far it is. ``said`` are pairs of when it said so and how far it was, in order."""
+
+    brokers: frozenset[str] | None
+    said: list[tuple[int, int]] = msgspec.field(default_factory=list)
 
 
 class Remembered(Protocol):
@@ -175,6 +184,10 @@ class BucketState:
     """The same of some ticks before: a batch may have several, and windows begin with the one that named their subscription."""
     carried: set[tuple[str, str]] = field(default_factory=set)
     """Brokers and topics whose hand-overs wait here for the version of the control data that their sender went by."""
+    progress: dict[str, Progress] = field(default_factory=dict)
+    """By service, how far it is: what entered at its brokers before has been sent on."""
+    ending: dict[EventKey, int] = field(default_factory=dict)
+    """Where events have ended and wait for what entered in time elsewhere; with the time of the first of them."""
     wake_ms: int = field(default=0, compare=False)
     """No timer fires before this; it only saves looking, so it is not part of what is stored."""
     changed: bool = field(default=False, compare=False)

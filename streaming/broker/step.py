@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 from streaming.broker.desk import Desk
 from streaming.broker.hearing import heard
 from streaming.broker.passing import arrived
+from streaming.broker.progress import note_progress
 from streaming.broker.replanning import reconsider
 from streaming.broker.state import BucketState, Rules
 from streaming.broker.timers import pass_time
-from streaming.broker.values import Arrived, Heard, Input, Marked, Output, Refused, Ticked
+from streaming.broker.values import Arrived, Heard, Input, Marked, Output, Progressed, Refused, Ticked
 from topology.plan import Plan
 
 MOST_TICKS = 64
@@ -51,6 +52,9 @@ def take(desk: Desk, happened: Input) -> None:
             return
         case Ticked():
             _ticked(desk, happened)
+            return
+        case Progressed():
+            note_progress(desk, happened)
             return
         case Arrived():
             arrived(desk, happened)

@@ -6,10 +6,11 @@ from streaming.broker.aside import put_event_aside
 from streaming.broker.desk import Desk
 from streaming.broker.offering import offer_event
 from streaming.broker.pacing import beat, end_waiting, forget_caps, tell_waiting
+from streaming.broker.progress import reached_ms, waits
 from streaming.broker.state import NEVER, Slot
 from streaming.broker.telling import deliver, release, settle_all, tell
 from streaming.broker.values import Outcome, PutAside, Why
-from streaming.gather.open_event import Closed, OpenEvent
+from streaming.gather.open_event import Closed, EventKey, OpenEvent
 from streaming.notify.tell import unmet
 from tidings.topic import Topic
 
@@ -22,6 +23,8 @@ def pass_time(desk: Desk) -> None:
         state.clock_ms = lowest_ms
         if lowest_ms >= state.wake_ms:
             _wake(desk, lowest_ms)
+        if state.ending:
+            _bury_all(desk)
     if desk.plan.snapshot.beating:
         beat(desk)
 
@@ -54,13 +57,17 @@ def advance_all(desk: Desk, slot: Slot, topic: Topic, now_ms: int) -> None:
 
 
 def _fire(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) -> None:
+    if event.ended_ms is not None:
+        desk.books(event.at[0]).left_out["patience_ms"] += 1
+        bury(desk, slot, event, topic, now_ms)
+        return
     due = sorted(name for name, ledger in event.ledgers.items() if ledger.due_ms == now_ms)
     if event.release_ms == now_ms:
         release(desk, event, topic, now_ms)
     elif due:
         _tell_due(desk, event, topic, due, now_ms)
     else:
-        close(desk, slot, event, topic, now_ms)
+        _end(desk, slot, event, topic, now_ms)
 
 
 def _tell_due(desk: Desk, event: OpenEvent, topic: Topic, names: list[str], now_ms: int) -> None:
@@ -78,21 +85,86 @@ def _tell_due(desk: Desk, event: OpenEvent, topic: Topic, names: list[str], now_
             desk.books(event.at[0]).cancelled[why] += 1
 
 
-def close(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) -> None:
-    """The event ends: what is owed is told, what nobody wanted is settled, and a grave is left."""
+def _end(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) -> None:
+    """The event ends. If it does with its window, and reports may be on their way that entered before, it waits for them."""
+    tell_last(desk, slot, event, topic, now_ms)
+    if now_ms < event.window_end_ms(topic) or not waits(desk.plan, event.at[:2]):
+        bury(desk, slot, event, topic, now_ms)
+        return
+    event.ended_ms = event.window_end_ms(topic)  # now, unless its own way was longer than the window
+    event.wait_ms = now_ms - event.ended_ms + desk.rules.patience_ms
+    ending = desk.state.ending
+    ending[event.at] = min(event.ended_ms, ending.get(event.at, NEVER))
+
+
+def tell_last(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) -> None:
+    """Tell what is owed of an event that has ended, whatever the pace."""
+    event.release_ms = None
     release(desk, event, topic, now_ms, closing=True)
     end_waiting(desk, slot, event, now_ms)
+
+
+def tell_news(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int, *, closing: bool = False) -> None:
+    """News came that waits for nothing: tell it, also of an event that has ended."""
+    if event.ended_ms is None:
+        release(desk, event, topic, now_ms, closing=closing)
+    else:
+        tell_last(desk, slot, event, topic, now_ms)
+
+
+def close(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) -> None:
+    """The event has to make room: it ends, and nothing more is waited for."""
+    if event.ended_ms is None:
+        tell_last(desk, slot, event, topic, now_ms)
+    bury(desk, slot, event, topic, now_ms)
+
+
+def bury(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) -> None:
+    """All has come that belongs to an event: what nobody wanted is settled, it counts in windows, and a grave is left."""
     if event.kept or event.owed:
         _put_kept_aside(desk, event)
     settle_all(event, desk.books(event.at[0]), Outcome.MERGED, Why.UNWANTED)
     offer_event(desk, event, desk.place_of(event))
     slot.open.remove(event)
+    if event.ended_ms is not None:
+        _note_ending(desk, event.at, slot)
     window_ms = topic.timing.window_ms
-    if now_ms >= event.opened_ms + window_ms:
+    if now_ms >= event.window_end_ms(topic):
         # After two windows a straggler is late by its own published time: nobody needs the grave any more.
-        forget_ms = event.span.first_ms + 2 * window_ms
+        forget_ms = event.span.first_ms + 2 * window_ms + desk.slack_ms(event.at[:2])
         slot.closed.append(Closed(event.span, forget_ms, event.id))
         desk.wake_at(forget_ms)
+
+
+def _note_ending(desk: Desk, at: EventKey, slot: Slot) -> None:
+    left = min((event.ended_ms for event in slot.open if event.ended_ms is not None), default=None)
+    if left is None:
+        desk.state.ending.pop(at, None)
+    else:
+        desk.state.ending[at] = left
+
+
+def _bury_all(desk: Desk) -> None:
+    """Bury the events that all has come for."""
+    state = desk.state
+    reached: dict[tuple[str, str], int] = {}
+    for at, ended_ms in list(state.ending.items()):
+        place = at[:2]
+        if place not in reached:
+            reached[place] = reached_ms(state, desk.plan, place, desk.rules.patience_ms)
+        if ended_ms > reached[place]:
+            continue
+        slot = state.slots.get(at)
+        if slot is None:
+            del state.ending[at]
+            continue
+        before, topic = slot.size, desk.topic(at[1])
+        for event in [each for each in slot.open if each.ended_ms is not None and each.ended_ms <= reached[place]]:
+            bury(desk, slot, event, topic, state.clock_ms)
+        _note_ending(desk, at, slot)
+        state.changed = True
+        state.size += slot.size - before
+        state.drop_if_empty(at)
 
 
 def _put_kept_aside(desk: Desk, event: OpenEvent) -> None:

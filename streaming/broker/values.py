@@ -178,7 +178,18 @@ class Ticked:
     partitions: tuple[str, ...]
 
 
-Input: TypeAlias = Arrived | Heard | Refused | Marked | Ticked
+@dataclass(frozen=True, slots=True)
+class Progressed:
+    """A service says how far it is: all that was appended before ``done_ms`` to what its brokers read, it has read, and has
+    written what follows from it. It said so at ``append_ms``. ``brokers`` are those it serves; None for all."""
+
+    append_ms: int
+    service: str
+    brokers: frozenset[str] | None
+    done_ms: int
+
+
+Input: TypeAlias = Arrived | Heard | Refused | Marked | Ticked | Progressed
 
 
 # ---- out --------------------------------------------------------------------------------------------------------------

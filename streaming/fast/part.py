@@ -19,6 +19,7 @@ from streaming.fast.hashing import event_hash, salt_of
 from streaming.fast.judge import Judged, judge
 from streaming.fast.reading import quick_message
 from streaming.fast.rows import Bools, Ints, Row, Rows
+from streaming.fast.shelf import is_one
 from streaming.gather.entry import Origin
 from streaming.gather.open_event import OpenEvent
 from tidings.codec import MessageLimits
@@ -240,7 +241,7 @@ class Part:
         _, slot = self._shelf.take(self._event_rows[event])
         if slot.next_ms(self._topic(at[1])) <= append_ms:
             self._fire(event, position)
-        if len(slot.open) != 1 or salt_of(slot.open[0]) != self._salt[event]:
+        if not is_one(slot) or salt_of(slot.open[0]) != self._salt[event]:
             return None
         joined = slot.open[0]
         new = [name for name in message.fields if name not in joined.knowledge]
@@ -286,7 +287,7 @@ class Part:
         if row < 0 or self._shelf.columns.hash[row] == 0:
             return False
         _, slot = self._shelf.take(row)
-        return len(slot.open) == 1 and salt_of(slot.open[0]) == self._salt[event]
+        return is_one(slot) and salt_of(slot.open[0]) == self._salt[event]
 
     def _catch_up(self, rows: list[int]) -> None:
         """Timers are about to fire in these rows: enter what came before."""
@@ -327,7 +328,7 @@ class Part:
         if salt is _ODD or row < 0:
             return start
         (broker, name, _), slot = self._shelf.take(row)
-        if len(slot.open) != 1 or salt_of(slot.open[0]) != salt or not self._gathers(broker, name):
+        if not is_one(slot) or salt_of(slot.open[0]) != salt or not self._gathers(broker, name):
             return start
         found, topic = slot.open[0], self._topic(name)
         next_ms = slot.next_ms(topic)

@@ -43,7 +43,7 @@ class Columns:
         """Reports that were counted here and not yet in the event."""
         self.sources: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
         self.plain: Bools = np.zeros(_FIRST_ROWS, dtype=bool)
-        """Whether there is just one open event, and none of its registers is full."""
+        """Whether there is just one open event, which has not ended, and none of its registers is full."""
 
     def grow(self, rows: int) -> None:
         size = len(self.hash)
@@ -74,6 +74,11 @@ class Notes:
         self.sources = [_without(added, gone, still_open) for added in self.sources]
         self.forgotten += gone
         self.still_open += still_open
+
+
+def is_one(slot: Slot) -> bool:
+    """Whether all that comes, if it is about anything here, is about one event that goes on."""
+    return len(slot.open) == 1 and slot.open[0].ended_ms is None
 
 
 def _without(added: tuple[Ints, Ints, Ints], rows: list[int], still_open: list[int]) -> tuple[Ints, Ints, Ints]:
@@ -240,7 +245,7 @@ class Shelf:
         next_ms = slot.next_ms(topic)
         columns.next_ms[row] = next_ms
         columns.wake_ms[row] = min(next_ms, slot.forget_ms)
-        columns.plain[row] = len(slot.open) == 1 and not self.any_full(slot.open[0].knowledge.values())
+        columns.plain[row] = is_one(slot) and not self.any_full(slot.open[0].knowledge.values())
         if slot.open:
             event = slot.open[0]
             salt = salt_of(event)

@@ -93,6 +93,10 @@ class OpenEvent(Struct, array_like=True):
     """Fields that somebody who cannot be reached was not told, and that no report among the kept ones may state."""
     first: Origin | None = None
     """Where the report stands that entered the overlay first, as far as this broker knows."""
+    ended_ms: int | None = None
+    """When it ended, if it has: it only waits for reports that entered before that, elsewhere."""
+    wait_ms: int = 0
+    """How long it waits for them at most."""
 
     @property
     def entered_ms(self) -> int:
@@ -118,18 +122,30 @@ class OpenEvent(Struct, array_like=True):
     def closes_ms(self, topic: Topic) -> int:
         """When the event ends: with its window (W), or sooner when nothing new came for the redundancy threshold (T_r).
 
-        Being forgotten by T_r waits for what is still to be told; the end of the window does not.
+        The window begins when the first report enters the overlay, wherever that is. Being forgotten by T_r waits for what is
+        still to be told; the end of the window does not.
         """
         timing = topic.timing
-        window_end = self.opened_ms + timing.window_ms
+        window_end = max(self.window_end_ms(topic), self.opened_ms)
         if timing.remember_ms >= timing.window_ms:
             return window_end
         waiting = [ledger.due_ms for ledger in self.ledgers.values() if ledger.due_ms is not None]
         forgotten = max([self.news_ms + timing.remember_ms, self.release_ms or 0, *waiting])
         return min(window_end, forgotten)
 
+    def window_end_ms(self, topic: Topic) -> int:
+        """What enters from then on does not belong to it."""
+        return self.entered_ms + topic.timing.window_ms
+
+    def takes(self, published_ms: int, entered_ms: int, topic: Topic) -> bool:
+        """Whether a report of that time, which entered then, is about this event."""
+        in_time = self.ended_ms is None or entered_ms < self.ended_ms
+        return in_time and self.span.fits(published_ms, topic.timing.window_ms)
+
     def next_ms(self, topic: Topic) -> int:
         """The earliest time at which something is to be done."""
+        if self.ended_ms is not None:
+            return self.ended_ms + self.wait_ms
         next_ms = self.closes_ms(topic)
         if self.release_ms is not None:
             next_ms = min(next_ms, self.release_ms)
@@ -152,7 +168,9 @@ def open_event(at: EventKey, message_id: str, published_ms: int, append_ms: int,
 def find_event(at: EventKey, open_: list[OpenEvent], topic: Topic, event_id: str, span: Span, append_ms: int) -> OpenEvent:
     """The open event that a neighbour speaks of: by its id, else by the span of its reports, else a new one."""
     event = next((event for event in open_ if event.id == event_id), None)
-    event = event or next((event for event in open_ if event.span.joins(span, topic.timing.window_ms)), None)
+    if event is None:
+        going_on = (event for event in open_ if event.ended_ms is None)
+        event = next((event for event in going_on if event.span.joins(span, topic.timing.window_ms)), None)
     if event is None:
         event = open_from(at, event_id, span, append_ms)
         open_.append(event)

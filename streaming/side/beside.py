@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from streaming.broker.books import Books
@@ -48,7 +48,9 @@ class Both:
     def _beside(self, offers: list[Offer]) -> list[BothOutput]:
         self.counted |= {(offer.topic, offer.item.id) for offer in offers if isinstance(offer.item, Publication)}
         inputs: list[SideInput] = [Offered(self.rules.bucket, offer) for offer in offers]
-        inputs.append(Clocked(0, 1, self.main.clock_ms, (*self.main.ticks, self.main.ticked)))
+        inputs.append(
+            Clocked.of_state(self.main, self.plan_at(self.main.version), replace(self.rules, bucket_index=0, buckets=1))
+        )
         rules = SideRules(self.service, hosted=self.rules.hosted)
         self.side, outputs = side_step(self.side, inputs, self.plan_at, rules)
         return list(outputs)

@@ -35,6 +35,7 @@ class _State(Struct, array_like=True):
     early: list[Offer]
     links: list[_Links]
     books: dict[str, BooksDatum]
+    gathered: list[tuple[int, list[tuple[tuple[str, str], int]]]] = []
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -46,7 +47,8 @@ def encode(state: SideState) -> bytes:
     books = {broker: books_datum(found) for broker, found in state.books.items()}
     sent = sorted(state.sent.items())
     numbers = state.version, state.clock_ms, sorted(state.clocks.items()), state.buckets, state.versions
-    return seal(_encoder.encode(_State(*numbers, state.heard, sent, state.early, links, books)))
+    gathered = [(index, sorted(found.items())) for index, found in sorted(state.gathered.items())]
+    return seal(_encoder.encode(_State(*numbers, state.heard, sent, state.early, links, books, gathered)))
 
 
 def decode(data: bytes) -> SideState:
@@ -55,10 +57,21 @@ def decode(data: bytes) -> SideState:
         found = _decoder.decode(unseal(data))
     except msgspec.MsgspecError as error:
         raise BadState(f"the state of a bucket of links cannot be read: {error}") from None
-    numbers = found.version, found.clock_ms, dict(found.clocks), found.buckets, found.versions
     links = {each.at: _unpacked(each) for each in found.links}
     books = {broker: books_of(datum) for broker, datum in found.books.items()}
-    return SideState(*numbers, found.heard, dict(found.sent), found.early, links, books)
+    return SideState(
+        version=found.version,
+        clock_ms=found.clock_ms,
+        clocks=dict(found.clocks),
+        gathered={index: dict(times) for index, times in found.gathered},
+        buckets=found.buckets,
+        versions=found.versions,
+        heard=found.heard,
+        sent=dict(found.sent),
+        early=found.early,
+        links=links,
+        books=books,
+    )
 
 
 def _packed(at: At, links: Links) -> _Links:

@@ -51,6 +51,8 @@ class SideState:
     version: int = 0
     clock_ms: int = 0
     clocks: dict[int, int] = field(default_factory=dict)
+    gathered: dict[int, dict[tuple[str, str], int]] = field(default_factory=dict)
+    """By the bucket that offers: brokers that gather topics, and how far all has come to them."""
     buckets: int = 0
     """How many buckets offer; 0 before any has said so."""
     versions: list[tuple[int, int]] = field(default_factory=list)
@@ -72,6 +74,11 @@ class SideState:
     def next_ms(self) -> int:
         """When the next window closes; those that wait for a neighbour may be due already."""
         return min((links.windows.next_ms for links in self.links.values()), default=NEVER)
+
+    def gathered_ms(self, broker: str, topic: str) -> int:
+        """Up to when all that is about a topic has come to the broker that gathers it."""
+        known = (self.gathered.get(index, {}).get((broker, topic), self.clock_ms) for index in range(self.buckets))
+        return min(known, default=self.clock_ms)
 
     def books_of(self, broker: str) -> Books:
         return self.books.setdefault(broker, Books())

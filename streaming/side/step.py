@@ -102,6 +102,7 @@ class _Desk:
                 insort(state.versions, (since_ms, version))
         state.buckets = happened.of
         state.clocks[happened.index] = max(happened.clock_ms, state.clocks.get(happened.index, 0))
+        state.gathered[happened.index] = {(broker, topic): ms for broker, topic, ms in happened.gathered}
         lowest_ms = min((state.clocks.get(index, 0) for index in range(state.buckets)), default=0)
         while state.versions and state.versions[0][0] <= lowest_ms:
             since_ms, version = state.versions.pop(0)
@@ -176,12 +177,19 @@ class _Desk:
         self.state.clock_ms = max(clock_ms, self.state.clock_ms)
         for at in sorted(self.state.links):
             links = self.state.links[at]
-            through_ms = min([self.state.clock_ms, *(self._reached(links, name) for name in _senders(self.plan, at))])
+            through_ms = min([self._complete_ms(at), *(self._reached(links, name) for name in _senders(self.plan, at))])
             if through_ms > links.through_ms:
                 links.through_ms = through_ms
                 self._close(at, links)
             if at[1] != HERE:
                 self._say(at, links)
+
+    def _complete_ms(self, at: At) -> int:
+        """How far what the broker itself offers is complete: if it gathers, all that entered elsewhere must have come to it."""
+        broker, _, topic = at
+        if self.plan.place(broker, topic).role is not Role.GATHERS:
+            return self.state.clock_ms
+        return min(self.state.clock_ms, self.state.gathered_ms(broker, topic))
 
     def _reached(self, links: Links, sender: str) -> int:
         """How far a neighbour is, as far as this broker has read all that it sent before it said so."""

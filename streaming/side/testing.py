@@ -13,7 +13,20 @@ from streaming.broker.books import Books, total
 from streaming.broker.inputs import in_log_order
 from streaming.broker.state import BucketState, Rules
 from streaming.broker.step import step
-from streaming.broker.values import Arrived, Heard, Input, Marked, Offer, Output, PassedOn, PutAside, Send, Tell, Ticked
+from streaming.broker.values import (
+    Arrived,
+    Heard,
+    Input,
+    Marked,
+    Offer,
+    Output,
+    PassedOn,
+    Progressed,
+    PutAside,
+    Send,
+    Tell,
+    Ticked,
+)
 from streaming.gather.entry import Origin
 from streaming.side import blob
 from streaming.side.beside import Both
@@ -26,7 +39,7 @@ from streaming.windows.items import Publication
 from tidings.control import Snapshot
 from tidings.message import Message
 from tidings.notification import Notification
-from tidings.values import digest
+from tidings.topic import Timing
 from topology import names
 from topology.plan import Plan
 
@@ -57,6 +70,7 @@ class _Mark:
 
     version: int
     partitions: tuple[str, ...] = ()
+    done_ms: int = 0
 
 
 @dataclass
@@ -118,7 +132,8 @@ class World:
             if kafka_topic != names.CLOCK:
                 self._append(kafka_topic, _Mark(version))
         partitions = {names.partition_name(each, 0) for each in (*self._log, names.CLOCK)}
-        self._append(names.CLOCK, _Mark(version, tuple(sorted(partitions))))
+        done_ms = min(state.clock_ms for state in self._states)
+        self._append(names.CLOCK, _Mark(version, tuple(sorted(partitions)), done_ms))
 
     def play(self, names: Sequence[str], chance: Random, count: int, *, crashes: bool = False) -> None:
         """So many readings at these brokers, some of them late, while both pipelines run."""
@@ -163,33 +178,19 @@ class World:
         ]
 
     def ended(self, topic: str, gatherer: str) -> list[Publication]:
-        """Every event, as it was in the end. The reports of a key were published at one broker within a window, and each of
-        them says something new."""
-        by_key: dict[str, dict[str, tuple[int, Message]]] = {}
+        """Every event, as it was in the end at the broker that gathers. Each report says something new, and those of a key
+        entered within a window; but they may have come so far apart that the event was forgotten meanwhile."""
+        by_key: dict[str, dict[str, _Report]] = {}
         for name, rows in self._log.items():
             for row in rows if name != names.CLOCK and names.broker_of(name) == gatherer else ():
                 sent = row.payload.record if isinstance(row.payload, Send) else row.payload
                 message = sent.message if isinstance(sent, PassedOn) else sent
+                origin = sent.entry.origin if isinstance(sent, PassedOn) else Origin(name, 0, row.offset, row.append_ms)
                 if isinstance(message, Message) and message.topic == topic:
-                    by_key.setdefault(message.key, {}).setdefault(message.message_id, (row.append_ms, message))
-        return [_event(gatherer, joined) for reports in by_key.values() for joined in self._joined(topic, [*reports.values()])]
-
-    def _joined(self, topic: str, reports: list[tuple[int, Message]]) -> Iterator[list[tuple[int, Message]]]:
-        """The reports of each event of a key. One that is over by its window takes what comes later with it."""
+                    by_key.setdefault(message.key, {}).setdefault(message.message_id, _Report(row.append_ms, origin, message))
         timing = self.plan.topic(topic).timing
-        joined: list[tuple[int, Message]] = []
-        for came_ms, message in reports:
-            if joined:
-                ends_ms, forgotten_ms = joined[0][0] + timing.window_ms, joined[-1][0] + timing.remember_ms
-                if came_ms >= ends_ms and (forgotten_ms >= ends_ms or timing.remember_ms >= timing.window_ms):
-                    break
-                if came_ms >= min(ends_ms, forgotten_ms):
-                    yield joined
-                    joined = []
-            if joined or came_ms < (message.published_ms or 0) + 2 * timing.window_ms:
-                joined.append((came_ms, message))
-        if joined:
-            yield joined
+        ordered = [sorted(reports.values(), key=lambda each: each.came_ms) for reports in by_key.values()]
+        return [_event(joined) for reports in ordered for joined in _apart(reports, timing)]
 
     def results(self, subscription: str) -> dict[int, list[Notification]]:
         """What a subscription was told, by the start of the window; after a crash some are told again."""
@@ -236,7 +237,7 @@ class World:
             rules = Rules(bucket=f"{SERVICE}/{index}", bucket_index=index, buckets=self.buckets)
             after, outputs = step(state, inputs, self._plan_at, rules)
             self._states[index] = after
-            clock = Clocked(index, self.buckets, after.clock_ms, (*after.ticks, after.ticked))
+            clock = Clocked.of_state(after, self._plan_at(after.version), rules)
             runs.append((f"{SERVICE}/{index}", [*outputs, clock]))
         if crash:
             self._write([(name, outputs[: self._random.randint(0, len(outputs))]) for name, outputs in runs])
@@ -248,7 +249,8 @@ class World:
         if isinstance(row.payload, _Mark):
             if row.kafka_topic == names.CLOCK:
                 tick = Ticked(row.append_ms, row.payload.version, row.payload.partitions)
-                return [tick, Marked(partition, row.append_ms)]
+                done = Progressed(row.append_ms, SERVICE, None, row.payload.done_ms)
+                return [tick, done, Marked(partition, row.append_ms)]
             return [Marked(partition, row.append_ms, row.payload.version)]
         about = (row.payload.topic, row.payload.key) if isinstance(row.payload, Message) else row.payload.record.about
         broker = names.broker_of(row.kafka_topic)
@@ -338,9 +340,30 @@ class World:
             self.side_batch()
 
 
-def _event(gatherer: str, reports: list[tuple[int, Message]]) -> Publication:
-    opened_ms, first = reports[0]
-    name = digest(gatherer, first.topic, first.key, first.message_id, opened_ms)
-    published_ms = min(message.published_ms or 0 for _, message in reports)
-    fields = {name: value for _, message in reports for name, value in message.fields.items()}
-    return Publication(first.key, name, published_ms, opened_ms, (name, 0, 0), fields)
+@dataclass(frozen=True, slots=True)
+class _Report:
+    came_ms: int
+    origin: Origin
+    message: Message
+
+
+def _apart(reports: list[_Report], timing: Timing) -> Iterator[list[_Report]]:
+    """The reports of each event: between those of two, an event was forgotten before its window ended."""
+    joined: list[_Report] = []
+    for each in reports:
+        if joined:
+            ends_ms = max(min(one.origin.append_ms for one in joined) + timing.window_ms, joined[0].came_ms)
+            forgotten_ms = joined[-1].came_ms + timing.remember_ms
+            if timing.remember_ms < timing.window_ms and forgotten_ms < ends_ms and each.came_ms >= forgotten_ms:
+                yield joined
+                joined = []
+        joined.append(each)
+    yield joined
+
+
+def _event(reports: list[_Report]) -> Publication:
+    first = min((each.origin for each in reports), key=lambda each: (each.append_ms, each.kafka_topic, each.offset))
+    published_ms = min(each.message.published_ms or 0 for each in reports)
+    fields = {name: value for each in reports for name, value in each.message.fields.items()}
+    at = (first.kafka_topic, first.partition, first.offset)
+    return Publication(reports[0].message.key, reports[0].message.message_id, published_ms, first.append_ms, at, fields)

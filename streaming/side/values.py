@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from streaming.broker.values import Offer, Send, Tell
+from streaming.broker.progress import gathered
+from streaming.broker.state import BucketState, Rules
+from streaming.broker.values import Offer, PutAside, Send, Tell
+from topology.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,14 @@ class Clocked:
     of: int
     clock_ms: int
     ticks: tuple[tuple[int, int], ...]
+    gathered: tuple[tuple[str, str, int], ...] = ()
+    """Brokers that gather topics, and how far that goes: what entered before has come there."""
+
+    @staticmethod
+    def of_state(state: BucketState, plan: Plan, rules: Rules) -> Clocked:
+        """What a bucket says after a batch."""
+        ticks = (*state.ticks, state.ticked)
+        return Clocked(rules.bucket_index, rules.buckets, state.clock_ms, ticks, gathered(state, plan, rules))
 
 
 SideInput: TypeAlias = Offered | Clocked
@@ -51,7 +62,7 @@ class WindowDecided:
     would: Mapping[str, int] = field(default_factory=dict)
 
 
-SideOutput: TypeAlias = Send | Tell | WindowDecided
+SideOutput: TypeAlias = Send | Tell | WindowDecided | PutAside
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ class _Clock(Struct, array_like=True, tag="clock"):
     of: int
     clock_ms: int
     ticks: tuple[tuple[int, int], ...]
+    gathered: tuple[tuple[str, str, int], ...] = ()
 
 
 _decoder = msgspec.msgpack.Decoder(_Offer | _Clock)
@@ -41,7 +42,7 @@ def offer_record(service: str, bucket: str, offer: Offer) -> tuple[bytes, bytes]
 
 def clock_record(service: str, clocked: Clocked) -> tuple[bytes, bytes]:
     """Key and value; it goes to every bucket of links."""
-    return service.encode(), pack(_Clock(clocked.index, clocked.of, clocked.clock_ms, clocked.ticks))
+    return service.encode(), pack(_Clock(clocked.index, clocked.of, clocked.clock_ms, clocked.ticks, clocked.gathered))
 
 
 def read(key: bytes, value: bytes) -> SideInput:
@@ -49,7 +50,7 @@ def read(key: bytes, value: bytes) -> SideInput:
     try:
         found = _decoder.decode(value)
         if isinstance(found, _Clock):
-            return Clocked(found.index, found.of, found.clock_ms, found.ticks)
+            return Clocked(found.index, found.of, found.clock_ms, found.ticks, found.gathered)
         sender, to, topic = read_key(key)
     except (msgspec.MsgspecError, ValueError) as error:
         raise BadState(f"a record on the Kafka topic 'offers' cannot be read: {error}") from None

@@ -89,7 +89,7 @@ def bucket_function(settings: BucketSettings) -> Callable[[Any, Iterable[pd.Data
             records = [*to_records(outputs, rows, service, number), *books_records(service, number, before, state.books)]
             if load_plan(settings, state.version).windowed_topics:
                 # After all that it offers: a bucket's records are written in their order.
-                clock = Clocked(number, settings.rules.buckets, state.clock_ms, (*state.ticks, state.ticked))
+                clock = Clocked.of_state(state, load_plan(settings, state.version), replace(settings.rules, bucket_index=number))
                 records.append((names.OFFERS, *clock_record(service, clock), []))
             records += [record for gone in (seed.gone if seed else ()) for record in _empty_books(service, *gone)]
         if records:

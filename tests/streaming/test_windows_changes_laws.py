@@ -193,17 +193,22 @@ def test_events_count_once_as_they_were_in_the_end(shape, seed, crashes):
         for report in range(reports):
             after_ms = chance.randint(0, 300)
             published_ms = world.now_ms + after_ms - chance.choice([0, 200])
+            if timing["remember_ms"] == timing["window_ms"]:
+                # When an event is forgotten before its window ends depends on the order in which reports come.
+                at = chance.choice(names)
             world.publish(
                 at, facts[report], after_ms=after_ms, key=f"e{number}", id=f"m{number}-{report}", published_ms=published_ms
             )
         if chance.random() < 0.5:
             world.tick(chance.randint(1, 1000))
-        if number % 3 == 0:  # what took two windows to come is late
-            world.main_batch()
         world.run(crashes=crashes)
     world.settle(SETTLES_S)
     gatherer = world.plan.route("reading").part_of["b1"].gatherer
-    check(world, world.ended("reading", gatherer), extra_ms=3000)
+    events = world.ended("reading", gatherer)
+    if timing["remember_ms"] == timing["window_ms"]:
+        assert len(events) == 25, "what is one event at one broker is one event here"
+    check(world, events, extra_ms=3000)
+    assert not world.put_aside
 
 
 # ---- late -------------------------------------------------------------------------------------------------------------

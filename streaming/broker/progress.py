@@ -1,0 +1,86 @@
+"""How far what a broker knows is complete: up to when all that entered the overlay, wherever, has come to it.
+
+A service says with each tick how far it is: all that its brokers were sent before that time, they have read, and written what
+follows from it. Who has read all that was appended before the service said so has read that, too. So from a broker backwards,
+link by link: of the neighbour, the last word that was said before our own clock; of the neighbour's neighbour, the last word
+before the neighbour's clock; and so on. The lowest of these times is how far we are.
+
+A broker that says nothing does not hold the others up for longer than `Rules.patience_ms`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from streaming.broker.desk import Desk
+from streaming.broker.state import BucketState, Progress, Rules
+from streaming.broker.values import Progressed
+from topology.plan import Plan, Role, Upstream
+
+MOST_SAID = 256
+"""What is remembered of how far each service was. Longer ways than this many ticks are waited for with patience alone."""
+
+
+def note_progress(desk: Desk, happened: Progressed) -> None:
+    """A service said how far it is. Without links, nobody waits for anybody."""
+    progress = desk.state.progress
+    if not desk.plan.overlay.links:
+        progress.clear()
+        return
+    found = progress.get(happened.service)
+    if found is None or found.brokers != happened.brokers:
+        found = progress[happened.service] = Progress(happened.brokers, found.said if found else [])
+    if not found.said or (happened.append_ms > found.said[-1][0] and happened.done_ms > found.said[-1][1]):
+        found.said = [*found.said, (happened.append_ms, happened.done_ms)][-MOST_SAID:]
+        desk.state.changed = True
+
+
+def waits(plan: Plan, at: tuple[str, str]) -> bool:
+    """Whether anything about a topic comes to a broker from elsewhere."""
+    return len(plan.upstream(*at)) > 1
+
+
+def reached_ms(state: BucketState, plan: Plan, at: tuple[str, str], patience_ms: int) -> int:
+    """All that entered before then, and is about that topic, has come to that broker; or is not waited for any longer."""
+    times = _times(state, plan.upstream(*at))
+    return max(min(times.values(), default=state.clock_ms), state.clock_ms - patience_ms)
+
+
+def behind(state: BucketState, plan: Plan, at: tuple[str, str], ms: int) -> list[str]:
+    """The brokers that have not said they are that far."""
+    return sorted(broker for broker, time_ms in _times(state, plan.upstream(*at)).items() if time_ms < ms)
+
+
+def gathered(state: BucketState, plan: Plan, rules: Rules) -> tuple[tuple[str, str, int], ...]:
+    """Brokers that gather topics for windows, and how far: every event that entered a window's length before has been offered."""
+    found = []
+    for topic in sorted(plan.windowed_topics):
+        if plan.route(topic).manner.gathers:
+            for broker in plan.overlay.brokers:
+                hosted = rules.hosted is None or broker in rules.hosted
+                if hosted and plan.place(broker, topic).role is Role.GATHERS:
+                    found.append((broker, topic, reached_ms(state, plan, (broker, topic), rules.patience_ms)))
+    return tuple(found)
+
+
+def _times(state: BucketState, upstream: tuple[Upstream, ...]) -> dict[str, int]:
+    """How far each broker is where messages may enter, as seen from the first."""
+    times: list[int] = []
+    for each in upstream:
+        times.append(state.clock_ms if each.after is None else _said(state, each.broker, times[each.after]))
+    found: dict[str, int] = {}
+    for each, time_ms in zip(upstream, times, strict=True):
+        if each.publishes:
+            found[each.broker] = min(time_ms, found.get(each.broker, time_ms))
+    return found
+
+
+def _said(state: BucketState, broker: str, before_ms: int) -> int:
+    """How far a broker said it was, before some time; 0 if it said nothing."""
+    latest, found = -1, 0
+    for progress in state.progress.values():
+        if progress.brokers is None or broker in progress.brokers:
+            place = bisect_left(progress.said, (before_ms, 0))
+            if place and progress.said[place - 1][0] > latest:
+                latest, found = progress.said[place - 1]
+    return found
