@@ -16,7 +16,7 @@ from streaming.broker import crossing
 from streaming.broker.books import Books, total
 from streaming.broker.state import NEVER, BucketState, Rules
 from streaming.broker.step import step
-from streaming.broker.values import Arrived, Heard, Input, LinkRecord, Marked, Output, PassedOn, Send, Tell, Ticked
+from streaming.broker.values import Arrived, Heard, Input, LinkRecord, Marked, Output, PassedOn, Progressed, Send, Tell, Ticked
 from streaming.gather.entry import Origin
 from tidings.codec import encode_message
 from tidings.message import Message
@@ -56,6 +56,7 @@ class Simulator:
         self._order = count()
         self._woken: dict[str, int] = {}
         self._ready_ms: dict[tuple[str, str], int] = {}
+        self._said_ms = 0
         self.keep_outputs = False
         self.adopt(plan)
 
@@ -126,10 +127,20 @@ class Simulator:
                 self.told.append((broker, output))
             if self.keep_outputs:
                 self.outputs.append((broker, output))
+        if state.ending and self._said_ms <= self.now_ms:
+            self._say_progress()
         wake_ms = max(state.wake_ms, self.now_ms, state.clock_ms + 1)  # a mark that is not later than the last says nothing
         if state.slots and wake_ms < NEVER and self._woken.get(broker, NEVER) > wake_ms:
             self._woken[broker] = wake_ms
             heapq.heappush(self._heap, (wake_ms, next(self._order), broker, None))
+
+    def _say_progress(self) -> None:
+        """All that happened before now has been sent: once it has come, brokers that wait for it hear so."""
+        self._said_ms = max(self.now_ms, *self._ready_ms.values()) + 1 if self._ready_ms else self.now_ms + 1
+        for broker, state in self._states.items():
+            if state.ending:
+                self._push(self._said_ms, broker, Progressed(self._said_ms, _CLOCK, None, self.now_ms))
+                self._push(self._said_ms + 1, broker, Marked(_CLOCK, self._said_ms + 1))
 
     def _send(self, send: Send) -> None:
         link = (send.sender, send.to)

@@ -21,6 +21,7 @@ from streaming.broker.values import (
     Marked,
     Outcome,
     PassedOn,
+    Progressed,
     PutAside,
     Refused,
     Send,
@@ -194,9 +195,18 @@ class _Run:
             self.outputs.append((output, self._broker_of(output, happened)))
         if isinstance(happened, Arrived | Heard):
             self._look(happened, outputs)
+        if isinstance(happened, Marked) and self._waits_for_progress():
+            # All that happened before now has been sent, and will have come when a hop has passed.
+            said_ms = self.now_ms + self.hop_ms
+            self.push(said_ms, Progressed(said_ms, _CLOCK, None, self.now_ms))
+            self.push(said_ms + 1, Marked(_CLOCK, said_ms + 1))
         if (self.state.slots or self.both.side.is_open) and (wake_ms := self._next_mark_ms()) < self._wakes_ms:
             self._wakes_ms = wake_ms
             self.push(wake_ms, Marked(_CLOCK, wake_ms))
+
+    def _waits_for_progress(self) -> bool:
+        """Whether events that have ended, or windows of events, wait for what may be on its way to the broker that gathers."""
+        return bool(self.state.ending) or self.both.side.next_ms <= self.state.clock_ms
 
     def _next_mark_ms(self) -> int:
         """When the next mark comes. Each timer fires at its own time, whenever the mark that lets it is.

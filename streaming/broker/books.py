@@ -5,9 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from streaming.broker.values import Outcome
+
+
+class WindowItem(StrEnum):
+    """What becomes of a publication, an event or an aggregate that windows ask for: offered = counted + late + left out."""
+
+    OFFERED = "offered"
+    COUNTED = "counted"
+    LATE = "late"
+    """All the windows that it belongs to had closed. It stands in `late`."""
+    LEFT_OUT = "left-out"
+    """Whoever asked for it does so no more, or not yet for what entered then."""
 
 
 @dataclass(slots=True)
@@ -32,6 +44,8 @@ class Books:
     """Messages that did not cross a link of the routing tree, by neighbour and why."""
     windows: Counter[tuple[str, str]] = field(default_factory=Counter)
     """By neighbour: windows that were forwarded and aggregated, what crossed for them, and what would have by other deciders."""
+    window_items: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """By neighbour, and by nobody for the broker's own subscribers: what was asked for by some window, and what became of it."""
 
     def enter(self, outcome: Outcome, reason: str, count: int = 1) -> None:
         self.outcomes[outcome, reason] += count
@@ -42,6 +56,11 @@ class Books:
     @property
     def balanced(self) -> bool:
         return self.received == sum(self.outcomes.values())
+
+    def on_the_way(self, to: str = "") -> int:
+        """What was offered for windows there, and has neither been counted nor put aside: in the end, nothing."""
+        found = {item: self.window_items[to, item] for item in WindowItem}
+        return found.pop(WindowItem.OFFERED) - sum(found.values())
 
     def add(self, other: Books) -> None:
         self.received += other.received
@@ -56,6 +75,7 @@ class Books:
         self.heard_bytes.update(other.heard_bytes)
         self.unsent.update(other.unsent)
         self.windows.update(other.windows)
+        self.window_items.update(other.window_items)
 
     def to_dict(self) -> dict[str, Any]:
         """The books in the words of the wire."""
@@ -76,6 +96,7 @@ class Books:
                 "heard_bytes": {neighbour: n for neighbour, n in sorted(self.heard_bytes.items()) if n},
                 "unsent": _nested(self.unsent),
                 **({"windows": _nested(self.windows)} if self.windows else {}),
+                **({"window_items": _nested(self.window_items)} if self.window_items else {}),
             },
         }
 
@@ -95,6 +116,7 @@ class Books:
             heard_bytes=Counter(links.get("heard_bytes", {})),
             unsent=_flat(links.get("unsent", {})),
             windows=_flat(links.get("windows", {})),
+            window_items=_flat(links.get("window_items", {})),
         )
 
 

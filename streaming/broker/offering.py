@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterable
 from enum import StrEnum
 from weakref import WeakKeyDictionary
 
+from streaming.broker.aside import put_event_aside
+from streaming.broker.books import WindowItem
 from streaming.broker.desk import Desk
 from streaming.broker.values import Arrived, Heard, Outcome, PutAside, Why, WindowRecord
 from streaming.gather.open_event import OpenEvent
@@ -41,8 +43,7 @@ def offer_publication(desk: Desk, arrived: Arrived, crossed: Collection[str]) ->
     )
     taken = _offer(desk, broker, message.topic, item, arrived.sender, crossed)
     # Whoever it is late for, it is late by the times it has: one broker says so, the one where it entered.
-    wanted = desk.plan.windows(broker, message.topic).values() if arrived.sender is None else ()
-    late = [name for subscriptions in wanted for name in missed(subscriptions, item)]
+    late = _missed(desk, broker, message.topic, item, taken) if arrived.sender is None else []
     if late and desk.topic(message.topic).gather:
         # Each broker gathers this for its own, and what it says of it then is not about windows.
         _mention(desk, arrived, late)
@@ -69,8 +70,12 @@ def offer_event(desk: Desk, event: OpenEvent, place: Place) -> None:
         entered_at=(event.first.kafka_topic, event.first.partition, event.first.offset) if event.first else (event.id, 0, 0),
         fields=dict(events.facts(event.knowledge)),
     )
-    _offer(desk, broker, topic, item, None, ())
-    desk.books(broker).left_out["window"] += any(missed(each, item) for each in desk.plan.windows(broker, topic).values())
+    taken = _offer(desk, broker, topic, item, None, ())
+    if late := _missed(desk, broker, topic, item, taken):
+        waited_ms = item.entered_ms - item.published_ms
+        detail = f"its first report was published {waited_ms} ms before the first of them entered; too late for {', '.join(late)}"
+        put_event_aside(desk, event, Why.WINDOW_CLOSED, detail)
+        desk.books(broker).left_out["window"] += 1
 
 
 def hear_window(desk: Desk, happened: Heard, record: WindowRecord) -> None:
@@ -86,8 +91,22 @@ def hear_window(desk: Desk, happened: Heard, record: WindowRecord) -> None:
     desk.decide(happened.origin, broker, Outcome.MERGED, Why.WINDOWED if taken else Why.UNWANTED)
 
 
-def _offer(desk: Desk, broker: str, topic: str, item: Item, via: str | None, crossed: Collection[str]) -> bool:
-    taken = False
+def _missed(desk: Desk, broker: str, topic: str, item: Publication, taken: Collection[str]) -> list[str]:
+    """The subscriptions whose windows had closed when this entered."""
+    found = []
+    for to, subscriptions in desk.plan.windows(broker, topic).items():
+        if late := missed(subscriptions, item):
+            found += late
+            if to not in taken:
+                items = desk.books(broker).window_items
+                items[to, WindowItem.OFFERED] += 1
+                items[to, WindowItem.LATE] += 1
+    return found
+
+
+def _offer(desk: Desk, broker: str, topic: str, item: Item, via: str | None, crossed: Collection[str]) -> set[str]:
+    """Offer it wherever a window takes it; returns where that is."""
+    taken = set()
     for to, subscriptions in desk.plan.windows(broker, topic).items():
         if to == via:
             continue
@@ -97,7 +116,8 @@ def _offer(desk: Desk, broker: str, topic: str, item: Item, via: str | None, cro
             wanted = item.interest in _interests(desk.plan, (broker, to, topic), subscriptions)
         if wanted:
             desk.offer(broker, to, topic, item, via=via, crosses=to in crossed)
-            taken = True
+            desk.books(broker).window_items[to, WindowItem.OFFERED] += 1
+            taken.add(to)
     return taken
 
 

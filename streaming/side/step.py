@@ -11,7 +11,10 @@ from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from streaming.broker.values import Offer, Send, Stamp, Tell, WindowRecord, kind_of
+from streaming.broker.aside import merged_entry
+from streaming.broker.books import WindowItem
+from streaming.broker.values import Offer, Outcome, PutAside, Send, Stamp, Tell, Why, WindowRecord, kind_of
+from streaming.gather.entry import Origin
 from streaming.side.dealing import belongs
 from streaming.side.results import notification_of
 from streaming.side.state import At, Links, SideState, Upstream
@@ -19,7 +22,7 @@ from streaming.side.values import Clocked, Offered, SideInput, SideOutput, SideR
 from streaming.windows.deciders import decider
 from streaming.windows.here import NEVER, HereWindows, Result
 from streaming.windows.items import Aggregated, Item, Publication, Through, Windowed
-from streaming.windows.link import Expired, LinkWindows, asked_by
+from streaming.windows.link import Expired, LinkWindows, asked_by, still_open
 from tidings.control import Snapshot
 from tidings.subscription import Subscription
 from topology.plan import HERE, Plan, Role
@@ -71,7 +74,9 @@ class _Desk:
         at = (offer.sender, offer.to, offer.topic)
         links = self.state.links.get(at)
         if links is None:
-            return  # nobody asks any more
+            if not isinstance(offer.item, Through):
+                self._enter(at, WindowItem.LEFT_OUT)  # nobody asks any more
+            return
         if isinstance(offer.item, Through):
             up = links.upstream.setdefault(offer.via or "", Upstream(0, {}, []))
             up.coming.append((offer.at_ms, offer.item.through_ms, offer.item.since))
@@ -84,16 +89,30 @@ class _Desk:
         else:
             subscriptions = [found] if (found := self._by_interest(at).get(item.interest)) else []
         extra_ms = self._extra_ms(at[2])
-        asked = asked_by(subscriptions, item, links.since, extra_ms, links.through_ms)
+        wanted = asked_by(subscriptions, item, links.since, extra_ms)
+        asked = still_open(wanted, links.through_ms)
+        self._enter(at, WindowItem.COUNTED if asked else WindowItem.LATE if wanted else WindowItem.LEFT_OUT)
+        if asked != wanted:
+            self._put_aside(at, item, [each.subscription.name for each in wanted if each not in asked])
         if not asked:
-            # It came from where nobody was said to publish, after its windows had closed without it.
-            self.state.books_of(at[0]).left_out["window"] += bool(asked_by(subscriptions, item, links.since, extra_ms, 0))
             return
         if isinstance(links.windows, HereWindows):
             links.windows.offer(item, asked)
             return
         for crossing in links.windows.offer(item, asked, self.state.clock_ms, crosses=offer.crosses):
             self._send(at, crossing, self.state.clock_ms)
+
+    def _enter(self, at: At, what: WindowItem) -> None:
+        self.state.books_of(at[0]).window_items[at[1], what] += 1
+
+    def _put_aside(self, at: At, item: Item, names: list[str]) -> None:
+        """It came after windows had closed without it: from where nobody was said to publish, or after patience had ended."""
+        self.state.books_of(at[0]).left_out["window"] += 1
+        if isinstance(item, Publication):
+            origin = Origin(*item.entered_at, item.entered_ms)
+            entry = merged_entry(origin, at[2], item.key, item.id, item.published_ms, item.fields)
+            detail = f"it came to {at[0]} after the windows of {', '.join(names)} had closed"
+            self.outputs.append(PutAside(origin, Outcome.LATE, Why.WINDOW_CLOSED, detail, entry))
 
     def clocked(self, happened: Clocked) -> None:
         state = self.state
@@ -131,7 +150,8 @@ class _Desk:
             if links is None:
                 links = self.state.links[at] = Links(self._windows(at), through_ms=self.state.clock_ms)
             elif _ways(before, at) != _ways(self.plan, at):
-                links.windows.drop(frozenset(links.since))
+                given_up = links.windows.drop(frozenset(links.since))
+                self.state.books_of(at[0]).windows[at[1], "given-up"] += given_up
                 links.since, links.upstream, links.said = {}, {}, {}
             if isinstance(links.windows, LinkWindows):
                 links.windows.choose(self.plan.decider(at[0], at[1], at[2]))

@@ -146,6 +146,11 @@ def _aside(output: PutAside, rows: Rows) -> tuple[Any, ...]:
         origin = output.origin
         at = (rows.offset == origin.offset) & (rows.partition == origin.partition) & (rows.kafka_topic == origin.kafka_topic)
         record = rows.row(int(np.flatnonzero(at)[0]))
+    return aside_record(output, record)
+
+
+def aside_record(output: PutAside, record: Any) -> tuple[Any, ...]:
+    """The Kafka record for one that is put aside: its bytes, with the reason in headers."""
     topic = names.LATE if output.outcome is Outcome.LATE else names.DEAD_LETTER
     return topic, record.record_key, record.value, list(aside_headers(output, record.value))
 

@@ -13,13 +13,21 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupStateTimeout
 
 from streaming.broker import crossing
-from streaming.broker.values import Send, Tell
+from streaming.broker.values import PutAside, Send, Tell
 from streaming.fast.labels import labels_of
 from streaming.side import blob, wire
 from streaming.side.state import SideState
 from streaming.side.step import step
 from streaming.side.values import SideOutput, SideRules, WindowDecided
-from streaming.spark.bucket import OUTPUT_COLUMNS, OUTPUT_SCHEMA, BucketSettings, books_records, load_plan, no_collection
+from streaming.spark.bucket import (
+    OUTPUT_COLUMNS,
+    OUTPUT_SCHEMA,
+    BucketSettings,
+    aside_record,
+    books_records,
+    load_plan,
+    no_collection,
+)
 from streaming.spark.query import QuerySettings, kafka_options, to_kafka
 from tidings.codec import encode_notification
 from topology import names
@@ -89,6 +97,8 @@ def to_records(outputs: Iterable[SideOutput]) -> Iterator[tuple[Any, ...]]:
             case Tell():
                 told = output.notification
                 yield output.kafka_topic, names.record_key(told.topic, told.key), encode_notification(told, output.encoding), []
+            case PutAside():
+                yield aside_record(output, output.entry)
             case WindowDecided():
                 key = names.record_key(output.sender, output.to)
                 yield names.DECISIONS, key, decision(output), []

@@ -165,14 +165,16 @@ class HereWindows:
             heappop(self._ends)
         return self._ends[0].end if self._ends else NEVER
 
-    def drop(self, interests: frozenset[str]) -> None:
-        """Whoever asked for these asks no more."""
+    def drop(self, interests: frozenset[str]) -> int:
+        """Whoever asked for these asks no more. Returns how many windows were given up."""
+        before = len(self.open)
         self.open = {range_: partial for range_, partial in self.open.items() if range_.subscription not in interests}
         self.counting = {name: counting for name, counting in self.counting.items() if name not in interests}
         self.next_empty = {name: start for name, start in self.next_empty.items() if name not in interests}
         left = [(item, [name for name in names if name not in interests]) for item, names in self.unordered]
         self.unordered = [each for each in left if each[1]]
         self._ends = sorted(self.open)
+        return before - len(self.open)
 
     def state(self) -> HereState:
         ranges = sorted(self.open.items(), key=lambda each: each[0])

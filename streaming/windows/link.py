@@ -80,14 +80,11 @@ class Expired:
     would: Mapping[str, int]
 
 
-def asked_by(
-    subscriptions: Iterable[Subscription], item: Item, since: Mapping[str, int], extra_ms: int, through_ms: int
-) -> list[Asked]:
+def asked_by(subscriptions: Iterable[Subscription], item: Item, since: Mapping[str, int], extra_ms: int) -> list[Asked]:
     """Those who take an item, each with the ranges that it counts in.
 
     ``since`` says from when on windows of an interest are whole: what entered before never counts, since it depends on the
-    batches whether it is offered. ``extra_ms`` is how much longer this topic's windows wait; those that end by ``through_ms``
-    have been closed.
+    batches whether it is offered. ``extra_ms`` is how much longer this topic's windows wait.
     """
     found = []
     done = counted_in(item)
@@ -106,8 +103,18 @@ def asked_by(
             starts = starts_of(subscription, item)
         known = done.get(interest, ())
         ranges = [Range(window.closes_ms(s) + extra_ms, interest, s) for s in starts if s >= since[interest] and s not in known]
-        if ranges := [range_ for range_ in ranges if range_.end > through_ms]:
+        if ranges:
             found.append(Asked(subscription, tuple(ranges)))
+    return found
+
+
+def still_open(asked: Iterable[Asked], through_ms: int) -> list[Asked]:
+    """What is left of these when the ranges that end by ``through_ms`` have closed."""
+    found = []
+    for each in asked:
+        ranges = tuple(range_ for range_ in each.ranges if range_.end > through_ms)
+        if ranges or not each.ranges:
+            found.append(each if len(ranges) == len(each.ranges) else Asked(each.subscription, ranges))
     return found
 
 
@@ -229,12 +236,14 @@ class LinkWindows:
         assert isinstance(item, Publication)  # an aggregate counts in one range
         return structs.replace(item, counted=(*item.counted, *counted))
 
-    def drop(self, interests: frozenset[str]) -> None:
-        """Whoever asked for these asks no more."""
-        for range_ in [each for each in self.tallies if each.subscription in interests]:
+    def drop(self, interests: frozenset[str]) -> int:
+        """Whoever asked for these asks no more. Returns how many windows were given up."""
+        dropped = [each for each in self.tallies if each.subscription in interests]
+        for range_ in dropped:
             del self.tallies[range_]
             self._forget(self.graph.aggregated(range_))
         self._ends = sorted(self.tallies)
+        return len(dropped)
 
     # ---- as bytes -----------------------------------------------------------------------------------------------------
 

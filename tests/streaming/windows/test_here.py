@@ -28,7 +28,7 @@ def reading(entered_ms: int, published_ms: int | None = None, **more) -> Publica
 
 def offered(windows: HereWindows, subscription: Subscription, *items: Publication, since_ms: int = 0) -> None:
     for item in items:
-        windows.offer(item, asked_by([subscription], item, {subscription.interest: since_ms}, 0, 0))
+        windows.offer(item, asked_by([subscription], item, {subscription.interest: since_ms}, 0))
 
 
 def closed(windows: HereWindows, through_ms: int, subscription: Subscription, since_ms: int | None = 0, extra_ms: int = 0):
@@ -75,7 +75,7 @@ class TestWindowsOfTime:
     def test_what_entered_before_the_subscription_came_does_not_count_however_fast_its_clock(self):
         tumbling = asking(size_ms=10)
         early, ahead, later = reading(95, 95), reading(100, 112), reading(101, 112)
-        assert [len(asked_by([tumbling], item, {tumbling.interest: 100}, 0, 0)) for item in (early, ahead, later)] == [0, 0, 1]
+        assert [len(asked_by([tumbling], item, {tumbling.interest: 100}, 0)) for item in (early, ahead, later)] == [0, 0, 1]
 
 
 @pytest.mark.parametrize("window", [{"size_ms": 20, "shift_ms": 10, "empty": True}, {"size": 3, "shift": 2}])
@@ -95,7 +95,7 @@ class TestALink:
         wants, since = {sliding.interest: sliding, "other": other}, {sliding.interest: 0, "other": 0}
         for at_ms in (12, 14):
             item = reading(at_ms)
-            link.offer(item, asked_by(wants.values(), item, since, 0, 0), at_ms, crosses=False)
+            link.offer(item, asked_by(wants.values(), item, since, 0), at_ms, crosses=False)
         assert link.next_ms == 20
         first, second = link.due(30)
         assert link.due(30) == []
@@ -111,19 +111,19 @@ class TestALink:
     def test_forwarded_items_carry_the_windows_that_had_them(self):
         link, sliding = LinkWindows(decider("always-aggregate")), asking(size_ms=20, shift_ms=10, grace_ms=0)
         item = reading(12, counted=(("earlier", 7),))
-        link.offer(item, asked_by([sliding], item, {sliding.interest: 0}, 0, 0), 12, crosses=False)
+        link.offer(item, asked_by([sliding], item, {sliding.interest: 0}, 0), 12, crosses=False)
         first, second = link.due(99)
         link.expire(first, sliding, 99)
         link.choose("always-forward")
         (sent,) = link.expire(second, sliding, 99).sent
         assert isinstance(sent, Publication)
         assert sent.counted == (("earlier", 7), (sliding.interest, 0))
-        assert asked_by([sliding], sent, {sliding.interest: 0}, 0, 0)[0].ranges == (second,)
+        assert asked_by([sliding], sent, {sliding.interest: 0}, 0)[0].ranges == (second,)
 
     def test_what_is_dropped_is_not_due(self):
         link, sliding = LinkWindows(decider("adock")), asking(size_ms=20, shift_ms=10, grace_ms=0)
         item = reading(12)
-        asked = asked_by([sliding], item, {sliding.interest: 0}, 0, 0)
+        asked = asked_by([sliding], item, {sliding.interest: 0}, 0)
         link.offer(item, asked, 12, crosses=False)
         link.drop(frozenset({sliding.interest}))
         link.offer(item, asked, 12, crosses=False)
