@@ -184,7 +184,7 @@ def decide(log: Log, *, service: str | None, limits: MessageLimits, rules: Rules
     control_at = _control_at(log.history, timing)
     whole = Replay({}, (), (), {}, control_at(max((tick.version for tick, _ in ticks), default=0)))
     for each, brokers in _served(ticks, log.brokers).items():
-        own = [row for tick, row in ticks if tick.service == each]
+        own = [row for _, row in log.ticks]  # of the others it hears how far they are
         own += [row for row in log.rows if names.broker_of(row.kafka_topic) in brokers]
         happened = [input for row in in_log_order(own) for input in read(row, limits, Ticker(each))]
         own_rules = rules if each is None else replace(rules, hosted=brokers)

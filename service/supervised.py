@@ -8,6 +8,7 @@ offsets to report then). A Python worker that hangs fails nothing: Spark waits f
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import re
 import threading
@@ -19,6 +20,7 @@ from typing import Any, Protocol
 from py4j.protocol import Py4JError
 
 from service.advice import advice_for
+from topology import names
 
 _log = logging.getLogger("tidings.query")
 
@@ -124,6 +126,15 @@ class SupervisedQuery:
         return self._again_s is None and bool(self._query.isActive)
 
     @property
+    def read_up_to(self) -> dict[str, int]:
+        """By Kafka partition, up to which offset all has been read, and all that follows from it written."""
+        try:
+            progress = self.last_progress
+            return ends_of(progress["sources"][0]["endOffset"]) if progress else {}
+        except (Py4JError, OSError, LookupError, ValueError):
+            return {}  # Spark is going, or has not begun
+
+    @property
     def last_progress(self) -> Any:
         return self._query.lastProgress
 
@@ -146,6 +157,16 @@ class SupervisedQuery:
         # Stopping the query ends the waiting with an error that nobody is interested in any more.
         with contextlib.suppress(Exception):
             self._query.processAllAvailable()
+
+
+def ends_of(offsets: str) -> dict[str, int]:
+    """Spark's offsets of Kafka, by partition.
+
+    >>> ends_of('{"publish.b1": {"0": 17, "1": 4}}')
+    {'publish.b1-0': 17, 'publish.b1-1': 4}
+    """
+    found = json.loads(offsets)
+    return {names.partition_name(topic, int(number)): end for topic, ends in found.items() for number, end in ends.items()}
 
 
 class _Unstarted:

@@ -9,8 +9,11 @@ import json
 import logging
 import threading
 import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
-from confluent_kafka import KafkaException
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Message
 
 from producers.connection import Connection
 from streaming.broker import inputs
@@ -18,16 +21,49 @@ from topology import names
 
 _log = logging.getLogger("tidings.ticker")
 
+_MOST_WRITTEN = 3600
+"""Ticks whose marks have not been read yet. If the query is further behind than that, it says nothing of how far it is."""
+
+
+@dataclass(slots=True)
+class _Written:
+    """Where the marks of one tick stand: by partition, the offset and the append time."""
+
+    count: int
+    marks: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def delivered(self, error: KafkaError | None, message: Message) -> None:
+        kind, append_ms = message.timestamp()
+        offset, topic, partition = message.offset(), message.topic(), message.partition()
+        if error is None and kind == TIMESTAMP_LOG_APPEND_TIME and offset is not None and topic and partition is not None:
+            self.marks[names.partition_name(topic, partition)] = (offset, append_ms)
+
+    def is_read(self, ends: Mapping[str, int]) -> bool:
+        """Whether a query that has read up to these offsets has read all of them."""
+        return len(self.marks) == self.count and all(offset < ends.get(at, 0) for at, (offset, _) in self.marks.items())
+
 
 class Ticker(threading.Thread):
-    """``adopt`` names the version and the partitions that the next tick tells."""
+    """``adopt`` names the version and the partitions that the next tick tells.
+
+    ``read_up_to`` gives, by partition, the offset up to which all has been read, and all that follows from it written. A tick
+    says how far that is, so that others know when nothing more comes from here.
+    """
 
     def __init__(
-        self, connection: Connection, identity: inputs.Ticker, tick_ms: int, brokers: frozenset[str] | None = None
+        self,
+        connection: Connection,
+        identity: inputs.Ticker,
+        tick_ms: int,
+        brokers: frozenset[str] | None = None,
+        read_up_to: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         super().__init__(name="ticker", daemon=True)
         self._identity = identity
         self._brokers = None if brokers is None else sorted(brokers)
+        self._read_up_to = read_up_to
+        self._written: deque[_Written] = deque(maxlen=_MOST_WRITTEN)
+        self._done_ms: int | None = None
         self._told_version = -1
         self._tick_s = tick_ms / 1000
         self._adoption: tuple[int, dict[str, int]] = (0, {})
@@ -47,9 +83,11 @@ class Ticker(threading.Thread):
         """
         version, kafka_topics = self._adoption
         partitions = [(topic, number) for topic, count in sorted(kafka_topics.items()) for number in range(count)]
+        self._look_how_far()
         tick = {
             "service": self._identity.service,
             "ms": time.time_ns() // 1_000_000,
+            "done_ms": self._done_ms,
             "version": version,
             "brokers": self._brokers,
             "partitions": [
@@ -57,16 +95,30 @@ class Ticker(threading.Thread):
                 *(names.partition_name(topic, number) for topic, number in partitions),
             ],
         }
+        written = _Written(len(partitions) + 1)
         try:
             for topic, number in partitions:
-                self._producer.produce(topic, self._identity.mark(version), partition=number)
+                self._producer.produce(topic, self._identity.mark(version), partition=number, on_delivery=written.delivered)
             if version != self._told_version:
                 self._producer.flush()
                 self._told_version = version
-            self._producer.produce(names.CLOCK, json.dumps(tick), partition=0)
+            self._producer.produce(names.CLOCK, json.dumps(tick), partition=0, on_delivery=written.delivered)
+            self._written.append(written)
         except (BufferError, KafkaException) as error:
             _log.warning("a tick was left out: %s", error)
         self._producer.poll(0)
+
+    def _look_how_far(self) -> None:
+        """Of the ticks that have been read in all partitions, the last; all before its marks was read, too."""
+        if not self._written:
+            return
+        ends = self._read_up_to()
+        for number, written in reversed(list(enumerate(self._written))):
+            if written.is_read(ends):
+                self._done_ms = max(self._done_ms or 0, min(append_ms for _, append_ms in written.marks.values()))
+                for _ in range(number + 1):
+                    self._written.popleft()
+                return
 
     def flush(self, timeout_s: float = 10) -> None:
         self._producer.flush(timeout_s)

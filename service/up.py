@@ -9,7 +9,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -102,7 +102,7 @@ class Service:
         identity = inputs.Ticker(service, self._directory.secret)
         hosted = hosted_by(self.config)
         wait_until_free(connection, service, hosted, self._say)
-        self._ticker = Ticker(connection, identity, self.config.service.tick_ms, hosted)
+        self._ticker = Ticker(connection, identity, self.config.service.tick_ms, hosted, self._read_up_to)
         self._keeper = self._keep_control(connection)
         self._ticker.tick()
         self._ticker.flush()
@@ -253,6 +253,10 @@ class Service:
             max_offsets_per_trigger=spark.max_offsets_per_trigger,
             kafka_properties=client_properties(self.config),
         )
+
+    def _read_up_to(self) -> Mapping[str, int]:
+        """By partition, up to where the query has read, and written what follows from it."""
+        return self._query.read_up_to if self._query is not None else {}
 
     def _warm_up(self, query: SupervisedQuery) -> None:
         """The first batches compile code and start workers: `ready` is said when they are over."""

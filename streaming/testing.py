@@ -17,8 +17,22 @@ from typing import Any
 from streaming.broker.books import Books, total
 from streaming.broker.state import BucketState, Rules
 from streaming.broker.step import step
-from streaming.broker.values import Arrived, Decided, Input, Marked, Output, PutAside, Refused, Tell, Ticked
-from streaming.gather.entry import Origin
+from streaming.broker.values import (
+    Arrived,
+    Decided,
+    Input,
+    Marked,
+    Output,
+    PassedOn,
+    Progressed,
+    PutAside,
+    Refused,
+    Stamp,
+    Tell,
+    Ticked,
+)
+from streaming.gather.entry import Entry, Origin
+from tidings.codec import encode_message
 from tidings.control import Snapshot
 from tidings.errors import Unreadable
 from tidings.message import Message
@@ -76,6 +90,7 @@ class Script:
     inputs: list[Input] = field(default_factory=list)
     snapshots: dict[int, Snapshot] = field(default_factory=lambda: {0: Snapshot()})
     _offset: int = 0
+    _passed: int = 0
 
     def publish(
         self,
@@ -91,6 +106,32 @@ class Script:
         """A publisher's message arrives now."""
         message = Message(topic, key, dict(fields), source, id, published_ms)
         self.inputs.append(Arrived(self._origin(), broker, message))
+
+    def pass_on(
+        self,
+        fields: Mapping[str, Value],
+        key: str = "5th and Main",
+        topic: str = "incident",
+        *,
+        way_ms: int,
+        published_ms: int | None = None,
+        sender: str = "b2",
+        broker: str = "b1",
+        **more: str,
+    ) -> None:
+        """A message comes now from a neighbour, which it entered so long ago."""
+        self._passed += 1
+        entered_ms = self.now_ms - way_ms
+        message = Message(topic, key, dict(fields), published_ms=published_ms, **more)
+        entry = Entry(Origin(f"publish.{sender}", 0, self._passed, entered_ms), None, encode_message(message))
+        record = PassedOn(message, entered_ms if published_ms is None else published_ms, entry, 1)
+        stamp = Stamp(sender, self._passed)
+        origin = Origin(f"link.{sender}.{broker}", 0, self._passed, self.now_ms)
+        self.inputs.append(Arrived(origin, broker, message, sender=sender, passed=record, stamp=stamp))
+
+    def progress(self, done_ms: int, brokers: tuple[str, ...] | None = None, service: str = "all") -> None:
+        """A service says that it has read all that was appended before, and written what follows."""
+        self.inputs.append(Progressed(self.now_ms, service, None if brokers is None else frozenset(brokers), done_ms))
 
     def refuse(self, reason: Unreadable = Unreadable.BAD_JSON) -> None:
         self.inputs.append(Refused(self._origin(), "b1", reason, "unreadable"))

@@ -100,6 +100,7 @@ class Limits:
     sources: int = _whole(1024, 0, 1_000_000, "Sources told apart in an event.")
     open_events: int = _whole(1_000_000, 1, 2**31 - 1, "Events kept open at once; beyond it the oldest close early.")
     ahead_ms: int = _whole(300_000, 0, _YEAR_MS, "How far `published_ms` may lie after the append time.")
+    patience_ms: int = _whole(30_000, 0, _YEAR_MS, "How long what has ended waits for reports on their way from other brokers.")
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from streaming.broker import crossing
-from streaming.broker.values import Arrived, Heard, Input, Marked, PassedOn, Refused, Ticked
+from streaming.broker.values import Arrived, Heard, Input, Marked, PassedOn, Progressed, Refused, Ticked
 from streaming.gather.entry import Origin
 from tidings.codec import MessageLimits, decode_message
 from tidings.errors import BadMessage
@@ -75,12 +75,19 @@ def _by_offset(at: tuple[str, int], rows: list[Any]) -> Iterator[tuple[int, tupl
 _DIFFERENTLY = "topic and key were read differently when it was routed"
 
 
-def _tick(value: bytes, append_ms: int) -> list[Input]:
+def _tick(value: bytes, append_ms: int, ticker: Ticker) -> list[Input]:
+    """What a tick says: to the service that it is of, which control data holds; to all, how far that service is."""
+    found: list[Input] = []
     try:
         tick = json.loads(value)
-        return [Ticked(append_ms, int(tick["version"]), tuple(map(str, tick["partitions"])))]
-    except (ValueError, KeyError, TypeError):
-        return []  # not from our ticker, whatever it says of itself
+        if ticker.service is None or str(tick["service"]) == ticker.service:
+            found.append(Ticked(append_ms, int(tick["version"]), tuple(map(str, tick["partitions"]))))
+        if type(done_ms := tick.get("done_ms")) is int:
+            brokers = None if tick["brokers"] is None else frozenset(map(str, tick["brokers"]))
+            found.append(Progressed(append_ms, str(tick["service"]), brokers, min(done_ms, append_ms)))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        pass  # not from a ticker of ours, whatever it says of itself
+    return found
 
 
 def read(row: Any, limits: MessageLimits, ticker: Ticker) -> list[Input]:
@@ -88,7 +95,7 @@ def read(row: Any, limits: MessageLimits, ticker: Ticker) -> list[Input]:
     append_ms = int(row.append_ms)
     partition = names.partition_name(row.kafka_topic, row.partition)
     if row.kind == TICK:
-        return [*_tick(row.value, append_ms), Marked(partition, append_ms)]
+        return [*_tick(row.value, append_ms, ticker), Marked(partition, append_ms)]
     if row.kind == MARK:
         return [Marked(partition, append_ms, ticker.version_in(bytes(row.value)))]
     origin = Origin(row.kafka_topic, int(row.partition), int(row.offset), append_ms)

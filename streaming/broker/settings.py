@@ -25,6 +25,7 @@ def rules_of(config: Config, buckets: int = 1) -> Rules:
         open_events=max(1, limits.open_events // buckets),
         buckets=buckets,
         ahead_ms=limits.ahead_ms,
+        patience_ms=limits.patience_ms,
         hosted=hosted_by(config),
     )
 

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from streaming.broker import crossing
 from streaming.broker.inputs import MESSAGE, Ticker, in_log_order, kind_of, read
 from streaming.broker.state import BucketState
 from streaming.broker.step import step
-from streaming.broker.values import Arrived, Marked, Output, Refused, Ticked
+from streaming.broker.values import Arrived, Marked, Output, PassedOn, Progressed, Refused, Ticked
 from streaming.fast.engine import Setting, process
 from streaming.fast.hashing import event_hash, fact_hashes
 from streaming.fast.keeping import Bucket, Store, read_note
@@ -68,6 +69,13 @@ def log_of(script: Script, encodings: Sequence[Encoding] = (Encoding.AVRO,)) -> 
 
     for number, happened in enumerate(script.inputs):
         match happened:
+            case Arrived(passed=PassedOn() as passed):
+                value = crossing.encode(passed, happened.stamp)
+                write(happened.origin.kafka_topic, 0, happened.origin.append_ms, value, passed.about)
+            case Progressed():
+                brokers = None if happened.brokers is None else sorted(happened.brokers)
+                said = {"service": happened.service, "brokers": brokers, "done_ms": happened.done_ms}
+                write(names.CLOCK, 0, happened.append_ms, json.dumps(said).encode())
             case Arrived():
                 message = happened.message
                 value = encode_message(message, encodings[number % len(encodings)])
@@ -91,7 +99,7 @@ def columns_of(records: Sequence[LogRecord]) -> tuple[dict[str, Any], list[Any]]
         plain, source, published_ms = False, 0, -1
         stated: list[int] = []
         try:
-            if record.about is not None and not record.value.startswith(b"{"):
+            if record.about is not None and not record.value.startswith(b"{") and record.kafka_topic.startswith("publish."):
                 message = decode_message(record.value, LIMITS)
                 plain, stated = True, sorted(fact_hashes(record.event, message.fields))  # Java has its own order
                 source, published_ms = numbers_of(message)

@@ -108,6 +108,7 @@ paces = st.sampled_from(
         {"heartbeat_ms": 60_000},
     ]
 )
+ways = st.sampled_from([0, 900, 4_000, 12_000])
 moves = st.one_of(
     st.tuples(
         st.just("publish"),
@@ -118,6 +119,8 @@ moves = st.one_of(
         st.integers(1, 4),
         st.integers(0, 1),
     ),
+    st.tuples(st.just("pass on"), st.sampled_from(["k1", "k2"]), fields, st.sampled_from([None, -3_000]), ways),
+    st.tuples(st.just("progress"), st.sampled_from([0, 1_000, 5_000])),
     st.tuples(st.just("wait"), st.sampled_from([0, 1, 700, 3_000, 3_600_000])),
     st.tuples(st.just("tick"), st.integers(0, 4_000)),
     st.tuples(st.just("subscribe"), st.sampled_from(["s1", "s2"]), paces, st.sampled_from(["", "a = 1", "not a = 1"])),
@@ -144,31 +147,41 @@ rules = st.sampled_from(
 )
 
 
+def act(script: Script, move: str, *details: Any) -> None:
+    match move:
+        case "publish":
+            key, stated, drift, source, times, pause = details
+            for _ in range(times):
+                at = None if drift is None else max(0, script.now_ms + drift)
+                script.publish(stated, key, published_ms=at, source=source)
+                script.wait(pause)
+        case "pass on":
+            key, stated, drift, way_ms = details
+            script.pass_on(stated, key, way_ms=way_ms, published_ms=None if drift is None else script.now_ms + drift)
+        case "progress":
+            script.progress(script.now_ms - details[0])
+        case "wait":
+            script.wait(details[0])
+        case "tick":
+            script.tick(details[0])
+        case "subscribe":
+            name, pace, where = details
+            script.control(subscription(name, **pace, where=where, missing="patient"))
+        case "unsubscribe":
+            script.control(delete=(f"subscription/{details[0]}",))
+        case "refuse":
+            script.refuse()
+
+
 def scripted(rules: Rules, timing: dict, overlay: bool, ends: bool, story: list[tuple]) -> Script:
     script = Script(rules=rules)
     script.control(topic(**timing), subscription("always"), subscription("slow", every_ms=2_500))
     if overlay:
         script.control(broker("b1"), broker("b2"), link("b1", "b2"), subscription("far", broker="b2"))
     for move, *details in story:
-        match move:
-            case "publish":
-                key, stated, drift, source, times, pause = details
-                for _ in range(times):
-                    at = None if drift is None else max(0, script.now_ms + drift)
-                    script.publish(stated, key, published_ms=at, source=source)
-                    script.wait(pause)
-            case "wait":
-                script.wait(details[0])
-            case "tick":
-                script.tick(details[0])
-            case "subscribe":
-                name, pace, where = details
-                script.control(subscription(name, **pace, where=where, missing="patient"))
-            case "unsubscribe":
-                script.control(delete=(f"subscription/{details[0]}",))
-            case "refuse":
-                script.refuse()
+        act(script, move, *details)
     if ends:
+        script.progress(script.now_ms)
         script.tick(60_000)
     return script
 
