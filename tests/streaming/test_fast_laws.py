@@ -249,3 +249,31 @@ def test_what_only_a_late_message_said_is_not_known():
     script.publish({"tags": ("x",)}, published_ms=script.now_ms + 1)
     script.publish({"where": "bridge", "tags": ("x", "y")}, published_ms=script.now_ms + 2)
     check(script, [log_of(script, [Encoding.AVRO])], Restarts())
+
+
+@settings(max_examples=EXAMPLES)
+@given(
+    st.lists(
+        st.tuples(few_facts, st.sampled_from([0, -3_000]), st.sampled_from([None, None, 900, 4_000])), min_size=1, max_size=6
+    ),
+    st.booleans(),
+    st.integers(0, 40),
+)
+def test_many_messages_about_an_event_that_waits_for_others(crowd, arrives, cut_at):
+    """Its window is over here, and not yet elsewhere."""
+    script = Script()
+    chain = [broker("b1"), broker("b2"), link("b1", "b2")]
+    script.control(*chain, topic(window_ms=10_000), subscription("always"), subscription("far", broker="b2"))
+    script.publish({"a": 0, "b": 0}, published_ms=script.now_ms)
+    script.tick(10_000)
+    for stated, drift, way_ms in crowd:
+        if way_ms is None:
+            script.publish(stated, published_ms=script.now_ms + drift)
+        else:
+            script.pass_on(stated, way_ms=way_ms)
+        script.wait(1)
+    if arrives:
+        script.progress(script.now_ms - 1)
+        script.tick(1_000)
+        script.publish({"a": 0}, published_ms=script.now_ms - 3_000)
+    check(script, cut(log_of(script, [Encoding.AVRO]), [cut_at]), Restarts())
