@@ -32,6 +32,7 @@ class _EventNews(Struct, array_like=True):
     sources: int
     complete: bool
     final: bool
+    version: int = 0
 
 
 class _HandOver(Struct, array_like=True):
@@ -80,7 +81,7 @@ def _body(record: LinkRecord) -> _Body:
         case PassedOn():
             return _PassedOn(record.published_ms, record.hops, record.entry)
         case EventNews():
-            counts = record.reports, record.sources, record.complete, record.final
+            counts = record.reports, record.sources, record.complete, record.final, record.version
             return _EventNews(record.event, record.span, dict(record.knowledge), *counts)
         case HandOver():
             return _HandOver(record.events, record.closed, {}, record.hops, record.version)
@@ -93,7 +94,7 @@ def _record(topic: str, key: str, body: _Body, limits: MessageLimits) -> LinkRec
         case _PassedOn():
             return PassedOn(decode_message(body.entry.value, limits), body.published_ms, body.entry, body.hops)
         case _EventNews():
-            counts = body.reports, body.sources, body.complete, body.final
+            counts = body.reports, body.sources, body.complete, body.final, body.version
             return EventNews(topic, key, body.event, body.span, body.knowledge, *counts)
         case _HandOver():
             for event in body.events:

@@ -6,6 +6,7 @@ taken up; all who go by the same one agree on the way. So it never runs in circl
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from msgspec import structs
@@ -64,7 +65,7 @@ def take_over(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Hear
             slot.closed.append(structs.replace(grave, span=structs.replace(grave.span)))
             desk.wake_at(grave.forget_ms)
     for handed in record.events:
-        event = _joined(desk, at, slot, topic, happened, handed)
+        event = _joined(desk, at, slot, topic, happened, handed, record.version)
         event.opened_ms = min(event.opened_ms, handed.opened_ms)
         event.news_ms = max(event.news_ms, handed.news_ms)
         event.reports += handed.reports
@@ -88,7 +89,7 @@ def hand_on(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Heard,
     to = _next(desk, desk.plan.place(broker, record.topic), happened.sender)
     carried = []
     for handed in record.events:
-        event = _joined(desk, at, slot, topic, happened, handed)
+        event = _joined(desk, at, slot, topic, happened, handed, record.version)
         event.elsewhere.reports = max(event.elsewhere.reports, handed.all_reports - event.reports)
         event.elsewhere.sources = max(event.elsewhere.sources, handed.all_sources)
         if to is not None:
@@ -103,10 +104,17 @@ def hand_on(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Heard,
         desk.send(broker, to, passed, append_ms)
 
 
-def _joined(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Heard, handed: OpenEvent) -> OpenEvent:
+def owe_if_cut(desk: Desk, event: OpenEvent, news: Iterable[str], version: int) -> None:
+    """News comes from somebody who did not know yet that some subscribers cannot be reached: nobody keeps it for them but us."""
+    if desk.place_of(event).cut_off and version < desk.state.version:
+        event.owed.update(news)
+
+
+def _joined(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Heard, handed: OpenEvent, version: int) -> OpenEvent:
     """The event as it is known here, with all that was known of it there."""
     event = find_event(at, slot.open, topic, handed.id, handed.span, happened.origin.append_ms)
-    event.knowledge = events.join(event.knowledge, handed.knowledge, desk.rules.bounds)
+    before, event.knowledge = event.knowledge, events.join(event.knowledge, handed.knowledge, desk.rules.bounds)
+    owe_if_cut(desk, event, events.added(before, event.knowledge).news, version)
     event.span.take_in(handed.span)
     event.elsewhere.complete = event.elsewhere.complete or handed.elsewhere.complete
     event.entered(handed.first)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from streaming.broker.desk import Desk
 from streaming.broker.gathering import enter, make_room
-from streaming.broker.handover import hand_on, owns, take_over
+from streaming.broker.handover import hand_on, owe_if_cut, owns, take_over
 from streaming.broker.offering import hear_window
 from streaming.broker.state import Slot
 from streaming.broker.telling import facts_known, knows, tell_link, tell_links
@@ -64,6 +64,7 @@ def _learn(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Heard, 
     event.elsewhere.sources = max(event.elsewhere.sources, news.sources)
     event.elsewhere.complete = event.elsewhere.complete or news.complete
     knows(event, sender, facts_known(news.knowledge))
+    owe_if_cut(desk, event, added.news, news.version)
     enter(desk, event, happened.origin, added, sender)
     if added.news:
         event.news_ms = append_ms

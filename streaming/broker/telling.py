@@ -163,10 +163,12 @@ def _send(
 ) -> None:
     event.links[to] = ledger
     ledger.note(news, now_ms, complete=False)
-    desk.send(event.at[0], to, _news(event, topic, profile, news, closing=closing), now_ms)
+    desk.send(event.at[0], to, _news(event, topic, profile, news, desk.state.version, closing=closing), now_ms)
 
 
-def _news(event: OpenEvent, topic: Topic, profile: Profile, news: Mapping[str, Value], *, closing: bool) -> EventNews:
+def _news(
+    event: OpenEvent, topic: Topic, profile: Profile, news: Mapping[str, Value], version: int, *, closing: bool
+) -> EventNews:
     """The registers of the news; and of what is in dispute, so that the far end can say so."""
     sent = {n: r for n, r in event.knowledge.items() if n in news or (r.disagreeing and profile.wants(n))}
     return EventNews(
@@ -179,4 +181,5 @@ def _news(event: OpenEvent, topic: Topic, profile: Profile, news: Mapping[str, V
         sources=event.all_sources,
         complete=event.is_complete(topic),
         final=closing,
+        version=version,
     )

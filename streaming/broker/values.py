@@ -46,6 +46,8 @@ class EventNews:
     complete: bool
     final: bool
     """The event has ended: this is the last."""
+    version: int = 0
+    """Of the control data that the neighbour went by."""
 
     @property
     def about(self) -> tuple[str, str]:

@@ -17,9 +17,11 @@ from streaming.broker.state import Rules
 from streaming.broker.values import PutAside, Tell
 from streaming.testing import broker, link, subscription, topic
 from tidings import event as events
+from tidings.codec import MessageLimits, decode_message
 from tidings.control import Snapshot
 from tidings.message import Message
-from tidings.predicate import Verdict
+from tidings.notification import Notification
+from tidings.predicate import Everything, Verdict
 from topology.plan import Plan
 
 NAMES = ["b1", "b2", "b3", "b4"]
@@ -74,8 +76,10 @@ def in_turn(simulator: Simulator, snapshot: Snapshot, records: dict[str, Any], a
 class Story:
     """A script, played over an overlay that is whole again in the end."""
 
-    def __init__(self, script: list[tuple], hop_ms: int, window_ms: int) -> None:
+    def __init__(self, script: list[tuple], hop_ms: int, window_ms: int, *, heals: bool = True, unions: bool = False) -> None:
         self.window_ms = window_ms
+        self._unions = unions
+        self.since_ms: dict[str, int] = {"s0-b1-0": 0}
         self.published: list[tuple[int, str, Message]] = []
         self._made: Counter[tuple[str, str]] = Counter()
         everything = [
@@ -92,7 +96,7 @@ class Story:
         for wait_ms, action, lag in script:
             now_ms += wait_ms
             self._take(now_ms, action, lag)
-        for record in everything[:-1]:
+        for record in everything[:-1] if heals else ():
             self.records[f"{record['kind']}/{record['name']}"] = record
         self.end_ms = now_ms + 3_000
         self._change(self.end_ms, [0, 0, 0, 0])
@@ -103,7 +107,9 @@ class Story:
         match action:
             case ("publish", at, key, said):
                 at = at if f"broker/{at}" in records else "b1"
-                message = Message("t", key, said, id=f"m{len(self.published)}", published_ms=now_ms)
+                name = f"m{len(self.published)}"
+                said = {"f3": (name,)} if self._unions else said
+                message = Message("t", key, said, id=name, published_ms=now_ms)
                 self.published.append((now_ms, at, message))
                 self.simulator.publish(now_ms, at, message)
                 return
@@ -121,6 +127,7 @@ class Story:
                 # Where it lags, the broker that a subscription has left may tell it something old.
                 name = f"{name}-{at}-{self._made[name, at]}"
                 records[f"subscription/{name}"] = subscription(name, "t", broker=at, **more)
+                self.since_ms[name] = now_ms + max(lag)
             case ("unsubscribe", name, at):
                 records.pop(f"subscription/{name}-{at}-{self._made[name, at]}", None)
                 self._made[name, at] += 1
@@ -135,6 +142,16 @@ class Story:
 
     def put_aside(self) -> list[PutAside]:
         return [output for _, output in self.simulator.outputs if isinstance(output, PutAside)]
+
+    def names_in(self, aside: PutAside) -> set[str]:
+        """The messages that something put aside speaks of: one that was published, or several that were merged."""
+        if aside.entry is not None and aside.entry.value is not None:
+            return set(decode_message(aside.entry.value, MessageLimits()).fields.get("f3", ()))
+        return {message.message_id for at_ms, _, message in self.published if at_ms == aside.origin.append_ms}
+
+    def notifications(self, subscription: str) -> list[Notification]:
+        tells = (output.notification for _, output in self.simulator.outputs if isinstance(output, Tell))
+        return [each for each in tells if each.subscription == subscription]
 
     def knowledge(self) -> dict[str, dict[str, Any]]:
         declared = self.snapshot.topic("t")
@@ -168,4 +185,25 @@ def test_when_all_is_joined_again_everybody_knows_all_there_is(script, hop_ms):
                 if wants.wants(field):
                     note(f"{name} {key} {field}")
                     assert told[name][key].get(field) == value
+    assert all(books.balanced for books in story.simulator.books.values())
+
+
+short_scripts = st.lists(
+    st.tuples(waits, st.one_of(publishes, publishes, cuts, subscribes, manners), lags), min_size=4, max_size=30
+)
+
+
+@given(short_scripts, hops, st.booleans(), st.sampled_from([6_000, 15_000]))
+def test_whatever_is_not_told_stands_in_late(script, hop_ms, heals, window_ms):
+    """Every message says its own name, so that each can be looked for."""
+    story = Story(script, hop_ms, window_ms, heals=heals, unions=True)
+    aside = {name for each in story.put_aside() for name in story.names_in(each)}
+    for name, wants in story.snapshot.subscriptions.items():
+        if not isinstance(wants.where, Everything) or not wants.wants("f3"):
+            continue
+        told = {said for each in story.notifications(name) for said in each.news.get("f3", ())}
+        for entered_ms, at, message in story.published:
+            if entered_ms > story.since_ms[name]:
+                note(f"{name}: {message.message_id}, entered at {at} at {entered_ms}")
+                assert message.message_id in told | aside
     assert all(books.balanced for books in story.simulator.books.values())
