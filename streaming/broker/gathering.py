@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from streaming.broker.desk import Desk
 from streaming.broker.offering import Taken
 from streaming.broker.pacing import end_waiting
@@ -13,9 +15,11 @@ from streaming.gather.entry import Entry, Origin
 from streaming.gather.open_event import EventKey, OpenEvent, open_event
 from tidings import event as events
 from tidings.errors import Unreadable
+from tidings.predicate import Verdict
 from tidings.registers import Join
 from tidings.topic import Topic
 from tidings.values import source_digest
+from topology.plan import Role
 
 _BOUND_OF = {Join.FIRST: "conflicts", Join.UNION: "union_items"}
 
@@ -91,7 +95,7 @@ def _join(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, arrived: Arriv
     desk.books(broker).left_out.update(_BOUND_OF[kind] for kind in events.left_out(report, knowledge))
     enter(desk, event, arrived.origin, added, arrived.sender)
     if added.news:
-        _keep_if_cut(desk, event, arrived)
+        _keep_if_cut(desk, event, arrived, added.news)
         if event.ended_ms is None:
             let_leave(desk, event, topic, append_ms)
         else:
@@ -126,13 +130,18 @@ def enter(desk: Desk, event: OpenEvent, origin: Origin, added: events.Added, sen
     desk.decide(origin, broker, outcome, reason, event.id, added.news | added.disputed)
 
 
-def _keep_if_cut(desk: Desk, event: OpenEvent, arrived: Arrived) -> None:
-    """While some subscribers cannot be reached, news is kept as it came, in case the overlay does not heal in time."""
-    if not desk.place_of(event).cut_off:
+def _keep_if_cut(desk: Desk, event: OpenEvent, arrived: Arrived, news: Iterable[str]) -> None:
+    """While some subscribers cannot be reached, news is kept as it came, in case the overlay does not heal in time.
+
+    Where nobody gathers for all, each broker does for its own: the one where a message entered keeps it.
+    """
+    place = desk.place_of(event)
+    if not place.cut_off or (place.role is Role.SPREADS and arrived.sender is not None):
         return
     if len(event.kept) < desk.rules.kept:
         event.kept.append(arrived.entry)
     else:
+        event.owed.update(news)
         desk.books(event.at[0]).left_out["kept"] += 1
 
 
@@ -157,22 +166,41 @@ def measure(
     if slot.caps:
         end_waiting(desk, slot, event, origin.append_ms)
     taken, too_late_for = counted
+    away = _cut_off_from(desk, event, arrived)
     is_late = event.held > 0 and not crossed and taken is Taken.MISSED
-    settle_all(event, desk.books(at[0]), *_end(crossed, taken))
+    books = desk.books(at[0])
+    if away:
+        # It is over when it comes: there is nothing to wait for.
+        books.left_out["cut-off"] += not (event.held > 0 and not crossed and taken is Taken.NOWHERE)
+        detail = f"no link leads to the subscribers at {', '.join(away)}"
+        desk.outputs.append(PutAside(origin, Outcome.LATE, Why.CUT_OFF, detail))
+    settle_all(event, books, *_end(crossed, taken, bool(away)))
     if too_late_for:
         detail = (
             f"published {origin.append_ms - arrived.published_ms} ms before it arrived; too late for {', '.join(too_late_for)}"
         )
         desk.outputs.append(PutAside(origin, Outcome.LATE, Why.WINDOW_CLOSED, detail, _entry(arrived)))
-        desk.books(at[0]).left_out["window"] += not is_late
+        books.left_out["window"] += not is_late
 
 
-def _end(crossed: bool, taken: Taken) -> tuple[Outcome, Why]:
+def _cut_off_from(desk: Desk, event: OpenEvent, arrived: Arrived) -> list[str]:
+    """The brokers with subscribers that want a measurement, and that no link leads to from where it entered."""
+    if arrived.sender is not None:
+        return []
+    _, topic, key = event.at
+    facts, by_topic = events.facts(event.knowledge), desk.plan.snapshot.by_topic
+    away = desk.place_of(event).cut_off
+    return [name for name in away if any(s.judge(key, facts) is Verdict.MATCHES for s in by_topic.get((name, topic), ()))]
+
+
+def _end(crossed: bool, taken: Taken, cut_off: bool) -> tuple[Outcome, Why]:
     """What becomes of a measurement that nobody here was told."""
     if crossed:
         return Outcome.FORWARDED, Why.TO_SUBSCRIBERS
     if taken is Taken.MISSED:
         return Outcome.LATE, Why.WINDOW_CLOSED
+    if cut_off and taken is Taken.NOWHERE:
+        return Outcome.LATE, Why.CUT_OFF
     return Outcome.MERGED, Why.WINDOWED if taken is Taken.COUNTED else Why.UNWANTED
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from streaming.broker.desk import Desk
+from streaming.broker.progress import heard_ms
 from streaming.broker.state import Slot
 from streaming.broker.telling import settle, settle_all
 from streaming.broker.values import Outcome, Tell, Why
@@ -88,15 +89,19 @@ def reconsider_beats(desk: Desk, now_ms: int) -> None:
 
 
 def beat(desk: Desk) -> None:
-    """Say that all is well to those who asked for it, when the lowest mark has passed a beat.
+    """Say that all is well to those who asked for it, when the lowest mark has passed a beat, and so have all brokers that
+    messages come from.
 
     After a gap the latest beat says all that the others would have said.
     """
     state = desk.state
-    marks = [state.marks.get(partition, 0) for partition in state.partitions] or [0]
+    lowest_ms = min((state.marks.get(partition, 0) for partition in state.partitions), default=0)
     for subscription in _mine(desk):
         last_ms = state.beats.get(subscription.name, 0)
-        beat_ms = _beat_ms(subscription, min(marks))
+        if _beat_ms(subscription, lowest_ms) <= last_ms:
+            continue
+        heard = heard_ms(state, desk.plan, (subscription.broker, subscription.topic))
+        beat_ms = _beat_ms(subscription, min(lowest_ms, heard))
         if beat_ms > last_ms:
             state.beats[subscription.name] = beat_ms
             _put_out(desk, subscription, _heartbeat(subscription, beat_ms), beat_ms)

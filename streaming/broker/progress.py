@@ -42,8 +42,12 @@ def waits(plan: Plan, at: tuple[str, str]) -> bool:
 
 def reached_ms(state: BucketState, plan: Plan, at: tuple[str, str], patience_ms: int) -> int:
     """All that entered before then, and is about that topic, has come to that broker; or is not waited for any longer."""
-    times = _times(state, plan.upstream(*at))
-    return max(min(times.values(), default=state.clock_ms), state.clock_ms - patience_ms)
+    return max(heard_ms(state, plan, at), state.clock_ms - patience_ms)
+
+
+def heard_ms(state: BucketState, plan: Plan, at: tuple[str, str]) -> int:
+    """All that entered before then, and is about that topic, has come to that broker."""
+    return min(_times(state, plan.upstream(*at)).values(), default=state.clock_ms)
 
 
 def behind(state: BucketState, plan: Plan, at: tuple[str, str], ms: int) -> list[str]:

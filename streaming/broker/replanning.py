@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from streaming.broker.aside import put_event_aside
 from streaming.broker.desk import Desk
 from streaming.broker.handover import hand_over
 from streaming.broker.pacing import reconsider_beats, reconsider_caps
@@ -50,6 +51,9 @@ def _forget(desk: Desk, at: EventKey, slot: Slot) -> None:
     desk.state.ending.pop(at, None)
     desk.state.size -= slot.size
     for event in slot.open:
+        if event.owed:
+            put_event_aside(desk, event, Why.CUT_OFF, f"broker {at[0]!r} was taken out of the overlay", event.owed)
+            desk.books(at[0]).left_out["cut-off"] += 1
         settle_all(event, desk.books(at[0]), Outcome.MERGED, Why.UNWANTED)
 
 
