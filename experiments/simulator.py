@@ -137,9 +137,14 @@ class Simulator:
     def _say_progress(self) -> None:
         """All that happened before now has been sent: once it has come, brokers that wait for it hear so."""
         self._said_ms = max(self.now_ms, *self._ready_ms.values()) + 1 if self._ready_ms else self.now_ms + 1
+        by_version: dict[int, set[str]] = {}
+        for broker, state in self._states.items():
+            by_version.setdefault(state.version, set()).add(broker)
         for broker, state in self._states.items():
             if state.ending:
-                self._push(self._said_ms, broker, Progressed(self._said_ms, _CLOCK, None, self.now_ms))
+                for version, brokers in by_version.items():
+                    said = Progressed(self._said_ms, f"{_CLOCK} {version}", frozenset(brokers), self.now_ms, version)
+                    self._push(self._said_ms, broker, said)
                 self._push(self._said_ms + 1, broker, Marked(_CLOCK, self._said_ms + 1))
 
     def _send(self, send: Send) -> None:

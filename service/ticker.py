@@ -27,8 +27,9 @@ _MOST_WRITTEN = 3600
 
 @dataclass(slots=True)
 class _Written:
-    """Where the marks of one tick stand: by partition, the offset and the append time."""
+    """Where the marks of one tick stand: by partition, the offset and the append time; and the version that they named."""
 
+    version: int
     count: int
     marks: dict[str, tuple[int, int]] = field(default_factory=dict)
 
@@ -63,7 +64,7 @@ class Ticker(threading.Thread):
         self._brokers = None if brokers is None else sorted(brokers)
         self._read_up_to = read_up_to
         self._written: deque[_Written] = deque(maxlen=_MOST_WRITTEN)
-        self._done_ms: int | None = None
+        self._done: tuple[int | None, int] = (None, 0)
         self._told_version = -1
         self._tick_s = tick_ms / 1000
         self._adoption: tuple[int, dict[str, int]] = (0, {})
@@ -87,7 +88,8 @@ class Ticker(threading.Thread):
         tick = {
             "service": self._identity.service,
             "ms": time.time_ns() // 1_000_000,
-            "done_ms": self._done_ms,
+            "done_ms": self._done[0],
+            "done_version": self._done[1],
             "version": version,
             "brokers": self._brokers,
             "partitions": [
@@ -95,7 +97,7 @@ class Ticker(threading.Thread):
                 *(names.partition_name(topic, number) for topic, number in partitions),
             ],
         }
-        written = _Written(len(partitions) + 1)
+        written = _Written(version, len(partitions) + 1)
         try:
             for topic, number in partitions:
                 self._producer.produce(topic, self._identity.mark(version), partition=number, on_delivery=written.delivered)
@@ -115,7 +117,7 @@ class Ticker(threading.Thread):
         ends = self._read_up_to()
         for number, written in reversed(list(enumerate(self._written))):
             if written.is_read(ends):
-                self._done_ms = max(self._done_ms or 0, min(append_ms for _, append_ms in written.marks.values()))
+                self._done = min(append_ms for _, append_ms in written.marks.values()), written.version
                 for _ in range(number + 1):
                     self._written.popleft()
                 return

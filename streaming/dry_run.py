@@ -198,7 +198,7 @@ class _Run:
         if isinstance(happened, Marked) and self._waits_for_progress():
             # All that happened before now has been sent, and will have come when a hop has passed.
             said_ms = self.now_ms + self.hop_ms
-            self.push(said_ms, Progressed(said_ms, _CLOCK, None, self.now_ms))
+            self.push(said_ms, Progressed(said_ms, _CLOCK, None, self.now_ms, self.state.version))
             self.push(said_ms + 1, Marked(_CLOCK, said_ms + 1))
         if (self.state.slots or self.both.side.is_open) and (wake_ms := self._next_mark_ms()) < self._wakes_ms:
             self._wakes_ms = wake_ms

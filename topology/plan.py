@@ -163,6 +163,17 @@ class Plan:
             self._places[at] = self._find_place(broker, topic)
         return self._places[at]
 
+    @property
+    def asked_topics(self) -> Collection[str]:
+        """Those that somebody subscribes to, and so the only ones that are sent over links."""
+        return self._subscribed.keys() | self._windowed.keys()
+
+    def layout(self, topic: str) -> object:
+        """What the ways of a topic's messages follow from; all but the profiles."""
+        wants = {*self._subscribed.get(topic, ()), *self._windowed.get(topic, ())}
+        weights = self._weights(topic) if self.topic(topic).gatherer is Placement.MEDIAN else None
+        return self.overlay, Manner.of(self.topic(topic)), wants, self.snapshot.advertised.get(topic), weights
+
     def upstream(self, broker: str, topic: str) -> tuple[Upstream, ...]:
         """The brokers that what a broker knows of events may come from: by way of the gatherer, if there is one."""
         at = (broker, topic)
@@ -250,13 +261,20 @@ class Plan:
         subscribed = self._subscribed.get(name, {})
         windowed = self._windowed.get(name, {})
         advertised = self.snapshot.advertised.get(name)
-        weights = {b: len(subscribed.get(b, ())) + len(windowed.get(b, ())) for b in (*subscribed, *windowed)}
-        for broker in self.overlay.brokers if advertised is None else advertised:
-            weights[broker] = weights.get(broker, 0) + 1
+        weights = self._weights(name)
         interests = tuple((broker, profile_of(found)) for broker, found in sorted(subscribed.items()))
         publishers = None if advertised is None else advertised & self._brokers
         manner = Manner.of(self.topic(name))
         return _route(self.overlay, manner, interests, frozenset(windowed), publishers, tuple(sorted(weights.items())))
+
+    def _weights(self, name: str) -> dict[str, int]:
+        """How many subscribe and publish at each broker."""
+        subscribed, windowed = self._subscribed.get(name, {}), self._windowed.get(name, {})
+        advertised = self.snapshot.advertised.get(name)
+        weights = {b: len(subscribed.get(b, ())) + len(windowed.get(b, ())) for b in (*subscribed, *windowed)}
+        for broker in self.overlay.brokers if advertised is None else advertised:
+            weights[broker] = weights.get(broker, 0) + 1
+        return weights
 
     @cached_property
     def _subscribed(self) -> dict[str, dict[str, tuple[Subscription, ...]]]:

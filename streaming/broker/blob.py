@@ -47,6 +47,7 @@ class Head(Struct, array_like=True):
     carried: list[tuple[str, str]] = []
     progress: dict[str, Progress] = {}
     ending: list[tuple[EventKey, int]] = []
+    ways: dict[str, int] = {}
 
 
 class Packed(Struct, array_like=True):
@@ -131,6 +132,7 @@ def head_of(state: BucketState) -> Head:
         carried=sorted(state.carried),
         progress=state.progress,
         ending=sorted(state.ending.items()),
+        ways=state.ways,
     )
 
 
@@ -152,6 +154,7 @@ def state_of(head: Head) -> BucketState:
         carried=set(head.carried),
         progress=head.progress,
         ending=dict(head.ending),
+        ways=head.ways,
     )
 
 

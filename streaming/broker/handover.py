@@ -59,7 +59,7 @@ def hand_over(desk: Desk, at: EventKey, slot: Slot, before: Plan, now_ms: int) -
 
 def take_over(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Heard, record: HandOver) -> None:
     """From here on this broker gathers: join what the other knew, and tell who does not know it."""
-    append_ms, books, place = happened.origin.append_ms, desk.books(at[0]), desk.plan.place(at[0], at[1])
+    append_ms, books = happened.origin.append_ms, desk.books(at[0])
     known_graves = {(closed.span.first_ms, closed.span.last_ms) for closed in slot.closed}
     for grave in record.closed:
         if grave.forget_ms > append_ms and (grave.span.first_ms, grave.span.last_ms) not in known_graves:
@@ -73,9 +73,9 @@ def take_over(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Hear
         event.elsewhere.reports = max(0, event.elsewhere.reports - handed.reports, handed.elsewhere.reports)
         for source in sorted(handed.sources):
             desk.note_source(event, source)
-        if place.cut_off:
-            event.kept = [*event.kept, *(entry for entry in handed.kept if entry not in event.kept)]
-            event.owed |= handed.owed
+        # Also if all can be reached, as far as is known here: who handed it over may know better.
+        event.kept = [*event.kept, *(entry for entry in handed.kept if entry not in event.kept)]
+        event.owed |= handed.owed
         books.received += handed.held
         books.enter(Outcome.HELD, Why.HOLDING, handed.held)
         event.held += handed.held

@@ -84,7 +84,8 @@ def _tick(value: bytes, append_ms: int, ticker: Ticker) -> list[Input]:
             found.append(Ticked(append_ms, int(tick["version"]), tuple(map(str, tick["partitions"]))))
         if type(done_ms := tick.get("done_ms")) is int:
             brokers = None if tick["brokers"] is None else frozenset(map(str, tick["brokers"]))
-            found.append(Progressed(append_ms, str(tick["service"]), brokers, min(done_ms, append_ms)))
+            said = min(done_ms, append_ms), int(tick["done_version"])
+            found.append(Progressed(append_ms, str(tick["service"]), brokers, *said))
     except (ValueError, KeyError, TypeError, AttributeError):
         pass  # not from a ticker of ours, whatever it says of itself
     return found

@@ -5,15 +5,20 @@ follows from it. Who has read all that was appended before the service said so h
 link by link: of the neighbour, the last word that was said before our own clock; of the neighbour's neighbour, the last word
 before the neighbour's clock; and so on. The lowest of these times is how far we are.
 
+While brokers take up a change of the ways one after the other, messages travel by old ways and new ones. What was sent by an old
+one was sent before its sender first said that it goes by the new; so nothing is sure before all have said so, and all that was
+sent until then has gone on.
+
 A broker that says nothing does not hold the others up for longer than `Rules.patience_ms`.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable
 
 from streaming.broker.desk import Desk
-from streaming.broker.state import BucketState, Progress, Rules
+from streaming.broker.state import NEVER, BucketState, Progress, Rules
 from streaming.broker.values import Progressed
 from topology.plan import Plan, Role, Upstream
 
@@ -31,8 +36,18 @@ def note_progress(desk: Desk, happened: Progressed) -> None:
     if found is None or found.brokers != happened.brokers:
         found = progress[happened.service] = Progress(happened.brokers, found.said if found else [])
     if not found.said or (happened.append_ms > found.said[-1][0] and happened.done_ms > found.said[-1][1]):
-        found.said = [*found.said, (happened.append_ms, happened.done_ms)][-MOST_SAID:]
+        found.said = [*found.said, (happened.append_ms, happened.done_ms, happened.version)][-MOST_SAID:]
         desk.state.changed = True
+
+
+def note_ways(desk: Desk, before: Plan) -> None:
+    """Other control data holds: note the topics whose messages travel otherwise from here on."""
+    ways = desk.state.ways
+    for topic in {*before.asked_topics, *desk.plan.asked_topics}:
+        if before.layout(topic) != desk.plan.layout(topic):
+            ways[topic] = desk.state.version
+    for topic in ways.keys() - desk.plan.asked_topics:
+        del ways[topic]
 
 
 def waits(plan: Plan, at: tuple[str, str]) -> bool:
@@ -46,8 +61,32 @@ def reached_ms(state: BucketState, plan: Plan, at: tuple[str, str], patience_ms:
 
 
 def heard_ms(state: BucketState, plan: Plan, at: tuple[str, str]) -> int:
-    """All that entered before then, and is about that topic, has come to that broker."""
-    return min(_times(state, plan.upstream(*at)).values(), default=state.clock_ms)
+    """All that entered before then, and is about that topic, has come to that broker; 0 if that is not known at all."""
+    upstream = plan.upstream(*at)
+    if len(upstream) <= 1:
+        return state.clock_ms
+    heard = min(_times(state, upstream).values(), default=state.clock_ms)
+    return heard if heard >= _settled_ms(state, at[1], {each.broker for each in upstream}) else 0
+
+
+def _settled_ms(state: BucketState, topic: str, brokers: Iterable[str]) -> int:
+    """When all these brokers had said that they go by the ways that hold here."""
+    said = [one for progress in state.progress.values() for one in progress.said if one[0] < state.clock_ms]
+    if any(version > state.version for _, _, version in said):
+        return NEVER  # there are other ways, and it is not known here yet which
+    if (since := state.ways.get(topic)) is None:
+        return 0
+    latest = 0
+    for broker in brokers:
+        found = (
+            append_ms
+            for progress in state.progress.values()
+            if progress.serves(broker)
+            for append_ms, _, version in progress.said
+            if version >= since
+        )
+        latest = max(latest, min(found, default=NEVER))
+    return latest
 
 
 def behind(state: BucketState, plan: Plan, at: tuple[str, str], ms: int) -> list[str]:
@@ -83,8 +122,8 @@ def _said(state: BucketState, broker: str, before_ms: int) -> int:
     """How far a broker said it was, before some time; 0 if it said nothing."""
     latest, found = -1, 0
     for progress in state.progress.values():
-        if progress.brokers is None or broker in progress.brokers:
-            place = bisect_left(progress.said, (before_ms, 0))
+        if progress.serves(broker):
+            place = bisect_left(progress.said, (before_ms, 0, 0))
             if place and progress.said[place - 1][0] > latest:
-                latest, found = progress.said[place - 1]
+                latest, found, _ = progress.said[place - 1]
     return found

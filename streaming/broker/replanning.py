@@ -8,6 +8,7 @@ from streaming.broker.aside import put_event_aside
 from streaming.broker.desk import Desk
 from streaming.broker.handover import hand_over
 from streaming.broker.pacing import reconsider_beats, reconsider_caps
+from streaming.broker.progress import note_ways
 from streaming.broker.state import Slot
 from streaming.broker.telling import deliver, release, settle_all, tell, tell_links, tell_up, watch
 from streaming.broker.values import Outcome, Why
@@ -22,6 +23,7 @@ _LEFT = frozenset({Role.PASSES, Role.GONE})
 def reconsider(desk: Desk, before: Plan, now_ms: int) -> None:
     """A new version of the control data holds: apply it to all that is remembered."""
     reconsider_beats(desk, now_ms)
+    note_ways(desk, before)
     changes: dict[tuple[str, str], _Change] = {}
     carried, desk.state.carried = desk.state.carried, set()
 

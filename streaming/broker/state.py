@@ -77,10 +77,13 @@ class Slot(Struct, array_like=True):
 
 
 class Progress(Struct, array_like=True):
-    """What a service said of how far it is. ``said`` are pairs of when it said so and how far it was, in order."""
+    """What a service said of how far it is: when it said so, how far it was, and by which version of the control data."""
 
     brokers: frozenset[str] | None
-    said: list[tuple[int, int]] = msgspec.field(default_factory=list)
+    said: list[tuple[int, int, int]] = msgspec.field(default_factory=list)
+
+    def serves(self, broker: str) -> bool:
+        return self.brokers is None or broker in self.brokers
 
 
 class Remembered(Protocol):
@@ -186,6 +189,8 @@ class BucketState:
     """Brokers and topics whose hand-overs wait here for the version of the control data that their sender went by."""
     progress: dict[str, Progress] = field(default_factory=dict)
     """By service, how far it is: what entered at its brokers before has been sent on."""
+    ways: dict[str, int] = field(default_factory=dict)
+    """By topic, the version since which its messages travel as they do; those that always did are not there."""
     ending: dict[EventKey, int] = field(default_factory=dict)
     """Where events have ended and wait for what entered in time elsewhere; with the time of the first of them."""
     wake_ms: int = field(default=0, compare=False)

@@ -189,6 +189,8 @@ class Progressed:
     service: str
     brokers: frozenset[str] | None
     done_ms: int
+    version: int = 0
+    """Of the control data that it went by then, at least."""
 
 
 Input: TypeAlias = Arrived | Heard | Refused | Marked | Ticked | Progressed

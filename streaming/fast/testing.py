@@ -75,6 +75,7 @@ def log_of(script: Script, encodings: Sequence[Encoding] = (Encoding.AVRO,)) -> 
             case Progressed():
                 brokers = None if happened.brokers is None else sorted(happened.brokers)
                 said = {"service": happened.service, "brokers": brokers, "done_ms": happened.done_ms}
+                said["done_version"] = happened.version
                 write(names.CLOCK, 0, happened.append_ms, json.dumps(said).encode())
             case Arrived():
                 message = happened.message

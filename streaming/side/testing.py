@@ -70,7 +70,8 @@ class _Mark:
 
     version: int
     partitions: tuple[str, ...] = ()
-    done_ms: int = 0
+    done: tuple[int, int] = (0, 0)
+    """How far the service is, and by which version."""
 
 
 @dataclass
@@ -132,8 +133,8 @@ class World:
             if kafka_topic != names.CLOCK:
                 self._append(kafka_topic, _Mark(version))
         partitions = {names.partition_name(each, 0) for each in (*self._log, names.CLOCK)}
-        done_ms = min(state.clock_ms for state in self._states)
-        self._append(names.CLOCK, _Mark(version, tuple(sorted(partitions)), done_ms))
+        done = min((state.clock_ms, state.version) for state in self._states)
+        self._append(names.CLOCK, _Mark(version, tuple(sorted(partitions)), done))
 
     def play(self, names: Sequence[str], chance: Random, count: int, *, crashes: bool = False) -> None:
         """So many readings at these brokers, some of them late, while both pipelines run."""
@@ -249,7 +250,7 @@ class World:
         if isinstance(row.payload, _Mark):
             if row.kafka_topic == names.CLOCK:
                 tick = Ticked(row.append_ms, row.payload.version, row.payload.partitions)
-                done = Progressed(row.append_ms, SERVICE, None, row.payload.done_ms)
+                done = Progressed(row.append_ms, SERVICE, None, *row.payload.done)
                 return [tick, done, Marked(partition, row.append_ms)]
             return [Marked(partition, row.append_ms, row.payload.version)]
         about = (row.payload.topic, row.payload.key) if isinstance(row.payload, Message) else row.payload.record.about
