@@ -54,9 +54,13 @@ def _forget(desk: Desk, at: EventKey, slot: Slot) -> None:
     desk.state.size -= slot.size
     for event in slot.open:
         if event.owed:
-            put_event_aside(desk, event, Why.CUT_OFF, f"broker {at[0]!r} was taken out of the overlay", event.owed)
-            desk.books(at[0]).left_out["cut-off"] += 1
+            _put_owed_aside(desk, event, f"broker {at[0]!r} was taken out of the overlay")
         settle_all(event, desk.books(at[0]), Outcome.MERGED, Why.UNWANTED)
+
+
+def _put_owed_aside(desk: Desk, event: OpenEvent, detail: str) -> None:
+    put_event_aside(desk, event, Why.CUT_OFF, detail, event.owed)
+    desk.books(event.at[0]).left_out["cut-off"] += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +106,7 @@ def _reconsider(desk: Desk, event: OpenEvent, before: Plan, change: _Change, now
     event.ledgers = {name: ledger for name, ledger in event.ledgers.items() if name in kept}
     still = change.now.since.keys() - change.fresh
     event.links = {name: ledger for name, ledger in event.links.items() if name in still}
-    _note_cut(event, change)
+    _note_cut(desk, event, change)
     for subscription in change.changed:
         if ledger := event.ledgers.get(subscription.name):
             ledger.reconsider(before.snapshot.subscriptions.get(subscription.name), subscription)
@@ -112,9 +116,12 @@ def _reconsider(desk: Desk, event: OpenEvent, before: Plan, change: _Change, now
         deliver(desk, event, told, set(), now_ms)
 
 
-def _note_cut(event: OpenEvent, change: _Change) -> None:
+def _note_cut(desk: Desk, event: OpenEvent, change: _Change) -> None:
     """What somebody who cannot be reached has not been told yet; what comes from now on is kept as it comes."""
     if not change.now.cut_off:
+        if event.owed and change.now.role is Role.PASSES:
+            # The broker that gathers may have ended the event meanwhile: then nobody else knows that this was not told.
+            _put_owed_aside(desk, event, "no link led there when the broker that gathers told it")
         event.kept, event.owed = [], set()
     elif change.owed_all:
         event.owed |= event.knowledge.keys()
