@@ -217,6 +217,11 @@ class World:
         return total([books[broker] for books in kept if broker in books])
 
     @property
+    def records_now(self) -> Mapping[str, Mapping[str, Any]]:
+        """The control data, by key."""
+        return self._records
+
+    @property
     def aggregates(self) -> list[Mapping[str, Any]]:
         """The records of the aggregate subscriptions that there are now."""
         return [record for record in self._records.values() if record["kind"] == "subscription" and "window" in record]
