@@ -138,6 +138,9 @@ def _of_windows(by_broker: Mapping[str, Books]) -> tuple[Metric, ...]:
     decided = CounterMetricFamily("tidings_link_windows", "Windows decided for a link.", labels=["sender", "to", "choice"])
     crossed = CounterMetricFamily("tidings_link_window_records", "What crossed for them.", labels=["sender", "to"])
     would = CounterMetricFamily("tidings_link_window_would", "What would have crossed.", labels=["sender", "to", "decider"])
+    items = CounterMetricFamily(
+        "tidings_window_items", "What windows ask for, by what became of it.", labels=["broker", "to", "what"]
+    )
     for broker, books in by_broker.items():
         for (to, word), count in sorted(books.windows.items()):
             if word == "sent":
@@ -146,7 +149,9 @@ def _of_windows(by_broker: Mapping[str, Books]) -> tuple[Metric, ...]:
                 would.add_metric([broker, to, word.removeprefix("would-")], count)
             else:
                 decided.add_metric([broker, to, word], count)
-    return decided, crossed, would
+        for (to, what), count in sorted(books.window_items.items()):
+            items.add_metric([broker, to, str(what)], count)
+    return decided, crossed, would, items
 
 
 class MetricsServer:

@@ -17,10 +17,12 @@ from streaming.broker.blob import unpack_slot
 from streaming.broker.books import Books
 from streaming.broker.state import NEVER, BucketState, Filter
 from streaming.broker.values import Outcome, Why
+from streaming.fast.hashing import event_hash
 from streaming.fast.keeping import Bucket
 from streaming.fast.rows import Ints
 from streaming.fast.shelf import Columns, Shelf
 from streaming.fast.tables import Table
+from streaming.gather.open_event import EventKey
 from tidings.registers import Bounds
 
 Key = TypeVar("Key")
@@ -33,12 +35,23 @@ def resplit(buckets: Sequence[Bucket], count: int, secret: str, bounds: Bounds) 
     shelves = _shelves(buckets, slots, target, count, secret, bounds)
     books = _books(buckets, slots, target, count)
     filters = _filters(buckets, count)
+    ending = _ending(buckets, count, secret)
     sizes = np.bincount(target, weights=slots.size, minlength=count).astype(np.int64).tolist()
     states = [bucket.state for bucket in buckets]
     return [
-        Bucket(replace(_head(states), slots=shelves[n], books=books[n], filters=filters[n], size=sizes[n]), shelves[n])
-        for n in range(count)
+        Bucket(_state(_head(states), shelves[n], books[n], filters[n], ending[n], sizes[n]), shelves[n]) for n in range(count)
     ]
+
+
+def _state(
+    head: BucketState,
+    shelf: Shelf,
+    books: dict[str, Books],
+    filters: dict[tuple[str, str], Filter],
+    ending: dict[EventKey, int],
+    size: int,
+) -> BucketState:
+    return replace(head, slots=shelf, books=books, filters=filters, ending=ending, size=size)
 
 
 def home(number: int, count: int) -> int:
@@ -67,6 +80,9 @@ def _head(states: Sequence[BucketState]) -> BucketState:
         offered=max((state.offered for state in states), default=0),
         ticked=max((state.ticked for state in states), default=(0, 0)),
         ticks=sorted({tick for state in states for tick in state.ticks}),
+        carried={at for state in states for at in state.carried},
+        progress=newest.progress,
+        ways=newest.ways,
     )
 
 
@@ -210,6 +226,15 @@ def _books(buckets: Sequence[Bucket], slots: _Slots, target: Ints, count: int) -
 def _count_held(books: Books, held: int) -> None:
     books.received += held
     books.enter(Outcome.HELD, Why.HOLDING, held)
+
+
+def _ending(buckets: Sequence[Bucket], count: int, secret: str) -> list[dict[EventKey, int]]:
+    """Events that have ended and wait are where their slots are."""
+    found: list[dict[EventKey, int]] = [{} for _ in range(count)]
+    for bucket in buckets:
+        for at, ended_ms in bucket.state.ending.items():
+            found[event_hash(secret, at) % count][at] = ended_ms
+    return found
 
 
 def _filters(buckets: Sequence[Bucket], count: int) -> list[dict[tuple[str, str], Filter]]:

@@ -151,7 +151,7 @@ class _Desk:
                 links = self.state.links[at] = Links(self._windows(at), through_ms=self.state.clock_ms)
             elif _ways(before, at) != _ways(self.plan, at):
                 given_up = links.windows.drop(frozenset(links.since))
-                self.state.books_of(at[0]).windows[at[1], "given-up"] += given_up
+                self.state.books_of(at[0]).left_out["given-up"] += given_up
                 links.since, links.upstream, links.said = {}, {}, {}
             if isinstance(links.windows, LinkWindows):
                 links.windows.choose(self.plan.decider(at[0], at[1], at[2]))

@@ -32,10 +32,13 @@ def test_a_full_disk_does_not_end_the_follower(tmp_path: Path, caplog: pytest.Lo
 
 
 def test_what_crossed_for_windows_and_what_would_have():
-    books = Books(windows=Counter({("b2", "forward"): 3, ("b2", "aggregate"): 4, ("b2", "sent"): 9, ("b2", "would-wad"): 11}))
+    books = Books(
+        windows=Counter({("b2", "forward"): 3, ("b2", "aggregate"): 4, ("b2", "sent"): 9, ("b2", "would-wad"): 11}),
+        window_items=Counter({("b2", "offered"): 8, ("b2", "counted"): 7, ("b2", "late"): 1}),
+    )
     collector = ServiceCollector(lambda: {"b1": books}, lambda: {"tidings_windows_batch": {"id": 7}}, lambda: (1, 0, 0))
     found = {
-        (sample.name, sample.labels.get("choice") or sample.labels.get("decider")): sample.value
+        (sample.name, sample.labels.get("choice") or sample.labels.get("decider") or sample.labels.get("what")): sample.value
         for family in collector.collect()
         for sample in family.samples
         if "window" in sample.name
@@ -45,5 +48,8 @@ def test_what_crossed_for_windows_and_what_would_have():
         ("tidings_link_windows_total", "aggregate"): 4,
         ("tidings_link_window_records_total", None): 9,
         ("tidings_link_window_would_total", "wad"): 11,
+        ("tidings_window_items_total", "offered"): 8,
+        ("tidings_window_items_total", "counted"): 7,
+        ("tidings_window_items_total", "late"): 1,
         ("tidings_windows_batch_id", None): 7,
     }

@@ -104,6 +104,7 @@ def render(current: Mapping[str, Books]) -> Group:
 
     from producers.books import links
     from producers.decisions import crossed_by_books
+    from streaming.broker.books import total
 
     busy = {broker: each for broker, each in current.items() if each.received or each.notifications or each.heard}
     if not busy:
@@ -113,7 +114,22 @@ def render(current: Mapping[str, Books]) -> Group:
         tables.append(_links(crossed))
     if windows := crossed_by_books(current):
         tables.append(windows_table(windows))
-    return Group(*tables)
+    items = total(current.values()).window_items
+    return Group(*tables, *([_window_items(items)] if items else []))
+
+
+def _window_items(counts: Mapping[tuple[str, str], int]) -> Text:
+    """What windows asked for, and what became of it. What is on its way from one pipeline to the other is in no other count."""
+    from rich.text import Text
+
+    from streaming.broker.books import WindowItem
+
+    found = {str(item): sum(count for (_, word), count in counts.items() if word == item) for item in WindowItem}
+    on_the_way = 2 * found["offered"] - sum(found.values())
+    line = Text(f"for windows: {_listed({word.replace('-', ' '): count for word, count in found.items()})}")
+    if on_the_way:
+        return line.append(f"; {on_the_way:,} on the way", style="yellow")
+    return line.append("; they add up", style="green")
 
 
 def _table(broker: str, each: Books) -> Table:

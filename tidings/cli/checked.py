@@ -30,6 +30,7 @@ _WHY = {
     "repeat": "this measurement was seen before",
     "to-gatherer": "passed on to the broker that gathers",
     "to-subscribers": "passed on to where it is wanted",
+    "windowed": "it counts in windows",
 }
 _STYLES = {"told": "green", "merged": "cyan", "redundant": "dim", "late": "yellow", "dead_lettered": "red", "forwarded": "dim"}
 

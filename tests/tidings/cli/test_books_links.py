@@ -233,6 +233,14 @@ def test_windows_have_a_table_of_their_own() -> None:
     assert whole == ["all", "12", "3", "9", "1,300", "4,000", "68%", "1,000", "-30%"]
 
 
+def test_what_windows_asked_for_adds_up_or_is_on_the_way() -> None:
+    current = pair()
+    current["b1"].window_items.update({("b2", "offered"): 7, ("b2", "counted"): 4, ("b2", "late"): 1, ("b2", "left-out"): 1})
+    assert shown(current)[-1] == "for windows: offered 7, counted 4, late 1, left out 1; 1 on the way"
+    current["b2"].window_items["", "counted"] += 1
+    assert shown(current)[-1].endswith("; they add up")
+
+
 def test_without_windows_there_is_no_table_of_them() -> None:
     assert "Windows" not in shown(pair())
 
