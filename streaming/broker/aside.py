@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from streaming.broker.desk import Desk
-from streaming.broker.values import Outcome, PutAside
+from streaming.broker.values import Outcome, PutAside, Why
 from streaming.gather.entry import Entry, Origin
 from streaming.gather.open_event import OpenEvent
 from tidings import event as events
@@ -21,6 +21,21 @@ def put_event_aside(desk: Desk, event: OpenEvent, reason: str, detail: str, fiel
     origin = event.first or Origin("", 0, 0, event.opened_ms)
     entry = merged_entry(origin, event.at[1], event.at[2], event.id, event.span.first_ms, facts)
     desk.outputs.append(PutAside(origin, Outcome.LATE, reason, detail, entry))
+
+
+def put_kept_aside(desk: Desk, event: OpenEvent, detail: str) -> None:
+    """Put aside what some subscribers could not be told: reports that were kept as they came, and what else they are owed."""
+    books = desk.books(event.at[0])
+    desk.outputs.extend(PutAside(entry.origin, Outcome.LATE, Why.CUT_OFF, detail, entry) for entry in event.kept)
+    if event.owed:
+        put_event_aside(desk, event, Why.CUT_OFF, detail, event.owed)
+        books.left_out["cut-off"] += 1
+    untold = min(event.held, len(event.kept))
+    books.enter(Outcome.HELD, Why.HOLDING, -untold)
+    books.enter(Outcome.LATE, Why.CUT_OFF, untold)
+    event.held -= untold
+    books.left_out["cut-off"] += len(event.kept) - untold  # told to those who could be reached
+    event.kept, event.owed = [], set()
 
 
 def merged_entry(origin: Origin, topic: str, key: str, event: str, published_ms: int, facts: Mapping[str, Value]) -> Entry:

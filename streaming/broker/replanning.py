@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from streaming.broker.aside import put_event_aside
+from streaming.broker.aside import put_event_aside, put_kept_aside
 from streaming.broker.desk import Desk
 from streaming.broker.handover import hand_over
 from streaming.broker.pacing import reconsider_beats, reconsider_caps
@@ -119,7 +119,10 @@ def _reconsider(desk: Desk, event: OpenEvent, before: Plan, change: _Change, now
 def _note_cut(desk: Desk, event: OpenEvent, change: _Change) -> None:
     """What somebody who cannot be reached has not been told yet; what comes from now on is kept as it comes."""
     if not change.now.cut_off:
-        if event.owed and change.now.role is Role.PASSES:
+        if not desk.plan.overlay.links:
+            # The last link is gone: brokers are separate on purpose from here on, but were not when this came.
+            put_kept_aside(desk, event, "no link is left")
+        elif event.owed and change.now.role is Role.PASSES:
             # The broker that gathers may have ended the event meanwhile: then nobody else knows that this was not told.
             _put_owed_aside(desk, event, "no link led there when the broker that gathers told it")
         event.kept, event.owed = [], set()

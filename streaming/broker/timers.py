@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from streaming.broker.aside import put_event_aside
+from streaming.broker.aside import put_kept_aside
 from streaming.broker.desk import Desk
 from streaming.broker.offering import offer_event
 from streaming.broker.pacing import beat, end_waiting, forget_caps, tell_waiting
 from streaming.broker.progress import reached_ms, waits
 from streaming.broker.state import NEVER, Slot
 from streaming.broker.telling import deliver, release, settle_all, tell
-from streaming.broker.values import Outcome, PutAside, Why
+from streaming.broker.values import Outcome, Why
 from streaming.gather.open_event import Closed, EventKey, OpenEvent
 from streaming.notify.tell import unmet
 from tidings.topic import Topic
@@ -121,8 +121,8 @@ def close(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) -
 
 def bury(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) -> None:
     """All has come that belongs to an event: what nobody wanted is settled, it counts in windows, and a grave is left."""
-    if event.kept or event.owed:
-        _put_kept_aside(desk, event)
+    if (event.kept or event.owed) and (away := desk.place_of(event).cut_off):
+        put_kept_aside(desk, event, f"no link led to the subscribers at {', '.join(away)} before the event ended")
     settle_all(event, desk.books(event.at[0]), Outcome.MERGED, Why.UNWANTED)
     offer_event(desk, event, desk.place_of(event))
     slot.open.remove(event)
@@ -165,24 +165,6 @@ def _bury_all(desk: Desk) -> None:
         state.changed = True
         state.size += slot.size - before
         state.drop_if_empty(at)
-
-
-def _put_kept_aside(desk: Desk, event: OpenEvent) -> None:
-    """The overlay did not heal in time: what some subscribers were not told is put aside for them."""
-    away = desk.place_of(event).cut_off
-    if not away:
-        return
-    books = desk.books(event.at[0])
-    detail = f"no link led to the subscribers at {', '.join(away)} before the event ended"
-    desk.outputs.extend(PutAside(entry.origin, Outcome.LATE, Why.CUT_OFF, detail, entry) for entry in event.kept)
-    if event.owed:
-        put_event_aside(desk, event, Why.CUT_OFF, detail, event.owed)
-        books.left_out["cut-off"] += 1
-    untold = min(event.held, len(event.kept))
-    books.enter(Outcome.HELD, Why.HOLDING, -untold)
-    books.enter(Outcome.LATE, Why.CUT_OFF, untold)
-    event.held -= untold
-    books.left_out["cut-off"] += len(event.kept) - untold  # told to those who could be reached
 
 
 def _forget(desk: Desk, slot: Slot, now_ms: int) -> None:
