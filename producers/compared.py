@@ -203,7 +203,7 @@ def _notification_item(kafka_topic: str, note: Notification, value: bytes, at_ms
 
 
 def put_aside_items(log: Log, replay: Replay, outcome: Outcome) -> list[Item]:
-    """What follows from the log for `late` or `dead-letter`: the untouched bytes, and the reason."""
+    """What follows from the log for `late` or `dead-letter`: the untouched bytes, or what reports said together, and why."""
     rows = {(row.kafka_topic, row.partition, row.offset): row for row in log.rows}
     abouts = {happened.entry.origin: about(happened) for happened in replay.inputs if isinstance(happened, Arrived)}
     items = []
@@ -213,7 +213,7 @@ def put_aside_items(log: Log, replay: Replay, outcome: Outcome) -> list[Item]:
             at = (origin.kafka_topic, origin.partition, origin.offset)
             record = output.entry or rows[at]
             content = (str(output.reason), output.detail, record.record_key, record.value)
-            items.append(_aside_item(outcome, at, content, origin.append_ms, abouts.get(origin)))
+            items.append(_aside_item(outcome, (*at, output.merged), content, origin.append_ms, abouts.get(origin)))
     return items
 
 
@@ -228,7 +228,7 @@ def found_aside_items(replay: Replay, records: Iterable[Record], outcome: Outcom
         partition, offset = (int(said[name]) if said.get(name, "").isdigit() else -1 for name in ("partition", "offset"))
         at = (said.get("origin", ""), partition, offset)
         content = (said.get("reason", ""), said.get("detail", ""), record.key, record.value)
-        items.append(_aside_item(outcome, at, content, record.append_ms, abouts.get(at)))
+        items.append(_aside_item(outcome, (*at, "merged" in said), content, record.append_ms, abouts.get(at)))
     return items
 
 
@@ -238,7 +238,7 @@ def _at(happened: Arrived) -> tuple[str, int, int]:
 
 def _aside_item(
     outcome: Outcome,
-    at: tuple[str, int, int],
+    at: tuple[str, int, int, bool],
     content: tuple[str, str, bytes | None, bytes | None],
     at_ms: int,
     about: About | None,

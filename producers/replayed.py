@@ -80,7 +80,9 @@ class Replay:
 
     @property
     def put_aside(self) -> dict[Origin, PutAside]:
-        return {output.origin: output for output in self.outputs if isinstance(output, PutAside)}
+        found = [output for output in self.outputs if isinstance(output, PutAside)]
+        # What a message itself became comes before what became of its event.
+        return {output.origin: output for output in sorted(found, key=lambda each: not each.merged)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ def put_event_aside(desk: Desk, event: OpenEvent, reason: str, detail: str, fiel
     facts = {name: value for name, value in events.facts(event.knowledge).items() if fields is None or name in fields}
     origin = event.first or Origin("", 0, 0, event.opened_ms)
     entry = merged_entry(origin, event.at[1], event.at[2], event.id, event.span.first_ms, facts)
-    desk.outputs.append(PutAside(origin, Outcome.LATE, reason, detail, entry))
+    desk.outputs.append(PutAside(origin, Outcome.LATE, reason, detail, entry, merged=True))
 
 
 def put_kept_aside(desk: Desk, event: OpenEvent, detail: str) -> None:

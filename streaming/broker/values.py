@@ -273,6 +273,8 @@ class PutAside:
     detail: str
     entry: Entry | None = field(default=None, compare=False)
     """The record itself, where it is not the one that was just read."""
+    merged: bool = False
+    """It is no publisher's record, but what the reports of an event said together; ``origin`` is where the first of them stands."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,7 @@ class _Desk:
             origin = Origin(*item.entered_at, item.entered_ms)
             entry = merged_entry(origin, at[2], item.key, item.id, item.published_ms, item.fields)
             detail = f"it came to {at[0]} after the windows of {', '.join(names)} had closed"
-            self.outputs.append(PutAside(origin, Outcome.LATE, Why.WINDOW_CLOSED, detail, entry))
+            self.outputs.append(PutAside(origin, Outcome.LATE, Why.WINDOW_CLOSED, detail, entry, merged=True))
 
     def clocked(self, happened: Clocked) -> None:
         state = self.state

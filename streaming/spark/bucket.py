@@ -180,6 +180,8 @@ def aside_headers(aside: PutAside, value: bytes | None) -> Iterator[tuple[str, b
     yield "partition", str(origin.partition).encode()
     yield "offset", str(origin.offset).encode()
     yield "time", str(origin.append_ms).encode()
+    if aside.merged:
+        yield "merged", b"true"
     if value is not None and len(value) == MOST_VALUE_BYTES:
         yield "cut", b"true"
 

@@ -10,7 +10,7 @@ import pytest
 from streaming.broker.state import BucketState, Rules
 from streaming.broker.step import step
 from streaming.broker.values import Marked, Tell, Ticked
-from streaming.testing import PARTITION, Script, broker, subscription
+from streaming.testing import PARTITION, Script, broker, link, subscription
 
 START = 1_000_000
 
@@ -127,3 +127,19 @@ def test_heartbeats_take_no_place_and_start_no_cadence():
     script.tick(10_000)
     script.publish({"a": 1})
     assert (script.told("ops")[-1].reason, script.tells()[-1].at_ms) == ("first", START + 10_000)
+
+
+def test_no_heartbeat_while_messages_may_be_on_their_way_from_another_broker():
+    script = Script()
+    chain = [broker("b1"), broker("b2"), link("b1", "b2")]
+    script.control(*chain, subscription("ops", broker="b1", heartbeat_ms=10_000))
+    script.tick(1)
+    seen = len(beats(script))
+    script.tick(30_000)
+    assert len(beats(script)) == seen, "b2 has not said anything yet"
+    script.progress(script.now_ms - 9_000, brokers=("b2",), service="east")
+    script.progress(script.now_ms, brokers=("b1",), service="west")
+    script.tick(1)
+    assert beats(script)[seen:] == [START + 20_000]
+    script.tick(60_000)
+    assert beats(script)[seen:] == [START + 20_000], "b2 is silent, and so are heartbeats"
