@@ -22,6 +22,8 @@ from streaming.broker.state import NEVER, BucketState, Progress, Rules
 from streaming.broker.values import Progressed
 from topology.plan import Plan, Role, Upstream
 
+MOST_SERVICES = 256
+"""Beyond, the one that was silent for longest is forgotten."""
 MOST_SAID = 256
 """What is remembered of how far each service was. Longer ways than this many ticks are waited for with patience alone."""
 
@@ -32,6 +34,8 @@ def note_progress(desk: Desk, happened: Progressed) -> None:
     if not desk.plan.overlay.links:
         progress.clear()
         return
+    if happened.service not in progress and len(progress) >= MOST_SERVICES:
+        del progress[min(progress, key=lambda name: progress[name].said[-1])]
     found = progress.get(happened.service)
     if found is None or found.brokers != happened.brokers:
         found = progress[happened.service] = Progress(happened.brokers, found.said if found else [])

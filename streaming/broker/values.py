@@ -274,7 +274,7 @@ class PutAside:
     entry: Entry | None = field(default=None, compare=False)
     """The record itself, where it is not the one that was just read."""
     merged: bool = False
-    """It is no publisher's record, but what the reports of an event said together; ``origin`` is where the first of them stands."""
+    """It is no publisher's record, but what the reports of an event said together. The first of them stands at ``origin``."""
 
 
 @dataclass(frozen=True, slots=True)

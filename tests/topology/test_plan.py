@@ -169,6 +169,34 @@ def test_what_the_overlay_cuts_and_what_a_topic_cuts_are_each_named_once() -> No
     assert made.place("b1", "incident").cut_off == made.place("b3", "incident").cut_off == ("b5",)
 
 
+def test_what_a_broker_knows_comes_by_way_of_the_gatherer() -> None:
+    made = plan(*CHAIN, subscription("s", broker="b1"), advertisement("cam", broker="b5"))
+    assert way(made, "b1") == ["b1", "b2", "b3"]
+
+    def upstream(at: str) -> list[tuple[str, str | None, bool]]:
+        found = made.upstream(at, "incident")
+        return [(each.broker, None if each.after is None else found[each.after].broker, each.publishes) for each in found]
+
+    from_b3 = [("b2", "b3", False), ("b4", "b3", False), ("b1", "b2", False), ("b5", "b4", True)]
+    assert upstream("b3") == [("b3", None, False), *from_b3]
+    assert upstream("b2") == [("b2", None, False), ("b3", "b2", False), *from_b3]
+    assert plan(subscription("s")).upstream("b1", "incident") == (), "without links nothing comes from elsewhere"
+    assert plan(*CHAIN).upstream("b3", "incident") == (), "what nobody subscribes to is passed on to nobody"
+
+
+def test_where_nobody_gathers_all_comes_straight() -> None:
+    made = plan(*CHAIN, topic(gatherer="none"), subscription("s", broker="b1"))
+    assert [each.broker for each in made.upstream("b1", "incident")] == ["b1", "b2", "b3", "b4", "b5"]
+
+
+def test_the_layout_of_a_topic_is_another_when_its_ways_are() -> None:
+    records = [*CHAIN, subscription("s", broker="b1")]
+    before = plan(*records).layout("incident")
+    assert plan(*records, subscription("t", broker="b1"), topic("other")).layout("incident") == before
+    for more in (link("b1", "b5"), topic(gatherer="root"), subscription("t", broker="b2"), advertisement("cam", broker="b2")):
+        assert plan(*records, more).layout("incident") != before
+
+
 def test_a_change_elsewhere_does_not_route_anew() -> None:
     records = [*CHAIN, subscription("s", broker="b1")]
     before, after = plan(*records), plan(*records, subscription("t", topic="other", broker="b2"))
