@@ -64,7 +64,7 @@ def test_events_that_are_on_their_way_count_in_windows_beyond_links() -> None:
         for n in range(40)
     ]
     happenings, _ = read_happenings("\n".join(map(json.dumps, lines)).encode(), Timing())
-    run = dry_run(snapshot, happenings, hop_ms=2500)
+    run = dry_run(snapshot(*chain, *wants), happenings, hop_ms=2500)
     found = {
         (t.notification.subscription, t.notification.window.start): t.notification.news["n"]
         for t in run.told
