@@ -133,6 +133,7 @@ class _Run:
     _heap: list[tuple[int, int, Happening | Input]] = field(default_factory=list)
     _order: Iterator[int] = field(default_factory=count)
     _wakes_ms: int = NEVER
+    _said_ms: int = -1
 
     def __post_init__(self) -> None:
         self.both = Both(self._plans.__getitem__, self.rules, _CLOCK)
@@ -195,12 +196,12 @@ class _Run:
             self.outputs.append((output, self._broker_of(output, happened)))
         if isinstance(happened, Arrived | Heard):
             self._look(happened, outputs)
-        if isinstance(happened, Marked) and self._waits_for_progress():
+        if isinstance(happened, Marked) and self.now_ms > self._said_ms and self._waits_for_progress():
             # All that happened before now has been sent, and will have come when a hop has passed.
-            said_ms = self.now_ms + self.hop_ms
+            self._said_ms = said_ms = self.now_ms + self.hop_ms
             self.push(said_ms, Progressed(said_ms, _CLOCK, None, self.now_ms, self.state.version))
             self.push(said_ms + 1, Marked(_CLOCK, said_ms + 1))
-        if (self.state.slots or self.both.side.is_open) and (wake_ms := self._next_mark_ms()) < self._wakes_ms:
+        if (self.state.slots or self.both.side.is_open) and (wake_ms := self._next_mark_ms(happened)) < self._wakes_ms:
             self._wakes_ms = wake_ms
             self.push(wake_ms, Marked(_CLOCK, wake_ms))
 
@@ -208,13 +209,16 @@ class _Run:
         """Whether events that have ended, or windows of events, wait for what may be on its way to the broker that gathers."""
         return bool(self.state.ending) or self.both.side.next_ms <= self.state.clock_ms
 
-    def _next_mark_ms(self) -> int:
+    def _next_mark_ms(self, happened: Input) -> int:
         """When the next mark comes. Each timer fires at its own time, whenever the mark that lets it is.
 
         So exact marks only matter to what then crosses a link. Elsewhere they come together, the fewer the more there is to
         look through at each.
         """
-        next_ms = min(self.state.wake_ms if self.state.slots else NEVER, self.both.side.next_ms)
+        side_ms = self.both.side.next_ms
+        if side_ms <= self.state.clock_ms and isinstance(happened, Marked):
+            side_ms = NEVER  # these windows wait for somebody to say something: that time passes is not enough
+        next_ms = min(self.state.wake_ms if self.state.slots else NEVER, side_ms)
         wake_ms = max(next_ms, self.now_ms, self.state.clock_ms + 1)  # a mark must be later than the last
         if wake_ms >= NEVER or self._plans[len(self._plans)].overlay.links:
             return min(wake_ms, NEVER)
