@@ -122,7 +122,9 @@ def prove(
 
 def compare(log: Log, replay: Replay, written: Written, *, scope: Scope, rules: Rules, timing: Timing) -> Proof:
     """Lay the results of a log beside what was written."""
-    reach = reach_of(log, replay, timing, rules.ahead_ms + rules.patience_ms)
+    # Where there are links, what is on its way is waited for.
+    patience_ms = rules.patience_ms if any(snapshot.links for snapshot in log.history) else 0
+    reach = reach_of(log, replay, timing, rules.ahead_ms + patience_ms)
     others_until_ms = _others_until_ms(log, replay)
     bounds = Bounds(scope, reach, _followed_ms(replay), others_until_ms or ALWAYS, written.gone_ms)
     found, foreign = delivered_items(written.delivered, exact_ids=reach.exact_ids)

@@ -52,7 +52,7 @@ class Reach:
 
 
 def reach_of(log: Log, replay: Replay, timing: Timing, ahead_ms: int) -> Reach:
-    """How far back the log decides."""
+    """How far back the log decides; ``ahead_ms`` is how much longer than its windows something may be remembered."""
     since: list[int] = []
     notes: list[str] = []
     end_ms = max((tick.append_ms for tick, _ in log.ticks), default=0)
