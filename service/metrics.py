@@ -103,6 +103,7 @@ def _of_messages(by_broker: Mapping[str, Books]) -> tuple[Metric, ...]:
     conflicts = CounterMetricFamily("tidings_conflicts", "Values that disagreed.", labels=["broker"])
     evicted = CounterMetricFamily("tidings_evicted_events", "Events closed early to make room.", labels=["broker"])
     left_out = CounterMetricFamily("tidings_left_out", "What a bound kept out.", labels=["broker", "bound"])
+    waited = CounterMetricFamily("tidings_waited_in_vain", "Events that waited for a broker in vain.", labels=["broker", "for"])
     cancelled = CounterMetricFamily("tidings_cancelled", "What waited and was not told.", labels=["broker", "waited_for"])
     balanced = GaugeMetricFamily("tidings_books_balanced", "1 while the books balance.", labels=["broker"])
     for broker, books in by_broker.items():
@@ -114,10 +115,15 @@ def _of_messages(by_broker: Mapping[str, Books]) -> tuple[Metric, ...]:
         for (outcome, reason), count in sorted(books.outcomes.items()):
             if outcome != Outcome.HELD:
                 outcomes.add_metric([broker, outcome, reason], count)
-        for family, counts in ((told, books.notifications), (left_out, books.left_out), (cancelled, books.cancelled)):
+        for family, counts in (
+            (told, books.notifications),
+            (left_out, books.left_out),
+            (waited, books.waited),
+            (cancelled, books.cancelled),
+        ):
             for word, count in sorted(counts.items()):
                 family.add_metric([broker, word], count)
-    return received, outcomes, held, told, conflicts, evicted, left_out, cancelled, balanced
+    return received, outcomes, held, told, conflicts, evicted, left_out, waited, cancelled, balanced
 
 
 def _of_links(by_broker: Mapping[str, Books]) -> tuple[Metric, ...]:

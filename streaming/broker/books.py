@@ -44,6 +44,8 @@ class Books:
     """Messages that did not cross a link of the routing tree, by neighbour and why."""
     windows: Counter[tuple[str, str]] = field(default_factory=Counter)
     """By neighbour: windows that were forwarded and aggregated, what crossed for them, and what would have by other deciders."""
+    waited: Counter[str] = field(default_factory=Counter)
+    """By broker: events that were waited with for what may have entered there, in vain."""
     window_items: Counter[tuple[str, str]] = field(default_factory=Counter)
     """By neighbour, and by nobody for the broker's own subscribers: what was asked for by some window, and what became of it."""
 
@@ -70,6 +72,7 @@ class Books:
         self.conflicts += other.conflicts
         self.left_out.update(other.left_out)
         self.cancelled.update(other.cancelled)
+        self.waited.update(other.waited)
         self.sent.update(other.sent)
         self.heard.update(other.heard)
         self.heard_bytes.update(other.heard_bytes)
@@ -90,6 +93,7 @@ class Books:
             "evicted": self.evicted,
             "left_out": {bound: n for bound, n in sorted(self.left_out.items()) if n},
             "cancelled": {waited_for: n for waited_for, n in sorted(self.cancelled.items()) if n},
+            "waited": {broker: n for broker, n in sorted(self.waited.items()) if n},
             "links": {
                 "sent": _nested(self.sent),
                 "heard": _nested(self.heard),
@@ -111,6 +115,7 @@ class Books:
             conflicts=datum["conflicts"],
             left_out=Counter(datum["left_out"]),
             cancelled=Counter(datum.get("cancelled", {})),
+            waited=Counter(datum.get("waited", {})),
             sent=_flat(links.get("sent", {})),
             heard=_flat(links.get("heard", {})),
             heard_bytes=Counter(links.get("heard_bytes", {})),

@@ -15,7 +15,6 @@ A broker that says nothing does not hold the others up for longer than `Rules.pa
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
 
 from streaming.broker.desk import Desk
 from streaming.broker.state import NEVER, BucketState, Progress, Rules
@@ -26,6 +25,7 @@ MOST_SERVICES = 256
 """Beyond, the one that was silent for longest is forgotten."""
 MOST_SAID = 256
 """What is remembered of how far each service was. Longer ways than this many ticks are waited for with patience alone."""
+_NOTHING = (-1, 0, 0)
 
 
 def note_progress(desk: Desk, happened: Progressed) -> None:
@@ -69,33 +69,31 @@ def heard_ms(state: BucketState, plan: Plan, at: tuple[str, str]) -> int:
     upstream = plan.upstream(*at)
     if len(upstream) <= 1:
         return state.clock_ms
+    if any(_last(progress, state.clock_ms)[2] > state.version for progress in state.progress.values()):
+        return 0  # there are other ways, and it is not known here yet which
     heard = min(_times(state, upstream).values(), default=state.clock_ms)
-    return heard if heard >= _settled_ms(state, at[1], {each.broker for each in upstream}) else 0
-
-
-def _settled_ms(state: BucketState, topic: str, brokers: Iterable[str]) -> int:
-    """When all these brokers had said that they go by the ways that hold here."""
-    said = [one for progress in state.progress.values() for one in progress.said if one[0] < state.clock_ms]
-    if any(version > state.version for _, _, version in said):
-        return NEVER  # there are other ways, and it is not known here yet which
-    if (since := state.ways.get(topic)) is None:
-        return 0
-    latest = 0
-    for broker in brokers:
-        found = (
-            append_ms
-            for progress in state.progress.values()
-            if progress.serves(broker)
-            for append_ms, _, version in progress.said
-            if version >= since
-        )
-        latest = max(latest, min(found, default=NEVER))
-    return latest
+    settled = max(_settled_ms(state, at[1], each.broker) for each in upstream)
+    return heard if heard >= settled else 0
 
 
 def behind(state: BucketState, plan: Plan, at: tuple[str, str], ms: int) -> list[str]:
-    """The brokers that have not said they are that far."""
-    return sorted(broker for broker, time_ms in _times(state, plan.upstream(*at)).items() if time_ms < ms)
+    """The brokers that are waited for: they have not said that they are that far, or that they go by the ways that hold here."""
+    upstream = plan.upstream(*at)
+    slow = {broker for broker, time_ms in _times(state, upstream).items() if time_ms < ms}
+    return sorted(slow | {each.broker for each in upstream if _settled_ms(state, at[1], each.broker) > ms})
+
+
+def _settled_ms(state: BucketState, topic: str, broker: str) -> int:
+    """When a broker first said that it goes by the ways that hold here; it always did, if these are as old as we can tell."""
+    if (since := state.ways.get(topic)) is None:
+        return 0
+    found = NEVER
+    for progress in state.progress.values():
+        if progress.serves(broker):
+            place = bisect_left(progress.said, since, key=lambda one: one[2])
+            if place < len(progress.said):
+                found = min(found, progress.said[place][0])
+    return found
 
 
 def gathered(state: BucketState, plan: Plan, rules: Rules) -> tuple[tuple[str, str, int], ...]:
@@ -124,10 +122,10 @@ def _times(state: BucketState, upstream: tuple[Upstream, ...]) -> dict[str, int]
 
 def _said(state: BucketState, broker: str, before_ms: int) -> int:
     """How far a broker said it was, before some time; 0 if it said nothing."""
-    latest, found = -1, 0
-    for progress in state.progress.values():
-        if progress.serves(broker):
-            place = bisect_left(progress.said, (before_ms, 0, 0))
-            if place and progress.said[place - 1][0] > latest:
-                latest, found, _ = progress.said[place - 1]
-    return found
+    return max((_last(each, before_ms) for each in state.progress.values() if each.serves(broker)), default=_NOTHING)[1]
+
+
+def _last(progress: Progress, before_ms: int) -> tuple[int, int, int]:
+    """What a service said last, before some time."""
+    place = bisect_left(progress.said, (before_ms, 0, 0))
+    return progress.said[place - 1] if place else _NOTHING

@@ -6,7 +6,7 @@ from streaming.broker.aside import put_kept_aside
 from streaming.broker.desk import Desk
 from streaming.broker.offering import offer_event
 from streaming.broker.pacing import beat, end_waiting, forget_caps, tell_waiting
-from streaming.broker.progress import reached_ms, waits
+from streaming.broker.progress import behind, reached_ms, waits
 from streaming.broker.state import NEVER, Slot
 from streaming.broker.telling import deliver, release, settle_all, tell
 from streaming.broker.values import Outcome, Why
@@ -58,7 +58,9 @@ def advance_all(desk: Desk, slot: Slot, topic: Topic, now_ms: int) -> None:
 
 def _fire(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) -> None:
     if event.ended_ms is not None:
-        desk.books(event.at[0]).left_out["patience_ms"] += 1
+        books = desk.books(event.at[0])
+        books.left_out["patience_ms"] += 1
+        books.waited.update(behind(desk.state, desk.plan, event.at[:2], event.ended_ms))
         bury(desk, slot, event, topic, now_ms)
         return
     due = sorted(name for name, ledger in event.ledgers.items() if ledger.due_ms == now_ms)

@@ -124,6 +124,7 @@ def test_nobody_waits_for_longer_than_patience_and_what_comes_then_is_late() -> 
     assert [(a.outcome, a.reason) for a in aside(simulator)] == [("late", "window-closed")]
     assert "on its way for 5000 ms, and 1000 are waited for" in aside(simulator)[0].detail
     assert simulator.books["b2"].left_out["patience_ms"] == 1
+    assert simulator.books["b2"].waited == {"b1": 1, "b3": 1}
 
 
 def test_where_nobody_was_said_to_publish_nobody_is_waited_for() -> None:

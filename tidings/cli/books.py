@@ -210,6 +210,8 @@ def _caption(each: Books, balanced: bool) -> Text:
         line.append(f"; {show.count(each.conflicts, 'conflict')}")
     if cancelled := sum(each.cancelled.values()):
         line.append(f"; {cancelled:,} cancelled while waiting ({_listed(each.to_dict()['cancelled'])})")
+    if each.waited:
+        line.append(f"; events waited in vain for what may have entered at {_listed(each.waited)}", style="yellow")
     if each.evicted:
         line.append(f"; {show.count(each.evicted, 'event')} closed early to make room", style="yellow")
     line.append("; the books balance" if balanced else "; THE BOOKS DO NOT BALANCE", style="green" if balanced else "bold red")
