@@ -93,7 +93,7 @@ class Books:
             "evicted": self.evicted,
             "left_out": {bound: n for bound, n in sorted(self.left_out.items()) if n},
             "cancelled": {waited_for: n for waited_for, n in sorted(self.cancelled.items()) if n},
-            "waited": {broker: n for broker, n in sorted(self.waited.items()) if n},
+            **({"waited": dict(sorted(self.waited.items()))} if self.waited else {}),
             "links": {
                 "sent": _nested(self.sent),
                 "heard": _nested(self.heard),

@@ -22,6 +22,7 @@ class _PassedOn(Struct, array_like=True):
     published_ms: int
     hops: int
     entry: Entry
+    version: int = 0
 
 
 class _EventNews(Struct, array_like=True):
@@ -79,7 +80,7 @@ def decode(value: bytes | None, limits: MessageLimits) -> tuple[LinkRecord, Stam
 def _body(record: LinkRecord) -> _Body:
     match record:
         case PassedOn():
-            return _PassedOn(record.published_ms, record.hops, record.entry)
+            return _PassedOn(record.published_ms, record.hops, record.entry, record.version)
         case EventNews():
             counts = record.reports, record.sources, record.complete, record.final, record.version
             return _EventNews(record.event, record.span, dict(record.knowledge), *counts)
@@ -92,7 +93,7 @@ def _body(record: LinkRecord) -> _Body:
 def _record(topic: str, key: str, body: _Body, limits: MessageLimits) -> LinkRecord:
     match body:
         case _PassedOn():
-            return PassedOn(decode_message(body.entry.value, limits), body.published_ms, body.entry, body.hops)
+            return PassedOn(decode_message(body.entry.value, limits), body.published_ms, body.entry, body.hops, body.version)
         case _EventNews():
             counts = body.reports, body.sources, body.complete, body.final, body.version
             return EventNews(topic, key, body.event, body.span, body.knowledge, *counts)

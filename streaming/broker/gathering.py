@@ -136,7 +136,8 @@ def _keep_if_cut(desk: Desk, event: OpenEvent, arrived: Arrived, news: Iterable[
     Where nobody gathers for all, each broker does for its own: the one where a message entered keeps it.
     """
     place = desk.place_of(event)
-    if not place.cut_off or (place.role is Role.SPREADS and arrived.sender is not None):
+    elsewhere = arrived.sender is not None and not arrived.is_astray(desk.state.version)
+    if not place.cut_off or (place.role is Role.SPREADS and elsewhere):
         return
     if len(event.kept) < desk.rules.kept:
         event.kept.append(arrived.entry)
@@ -173,7 +174,7 @@ def measure(
         # It is over when it comes: there is nothing to wait for.
         books.left_out["cut-off"] += not (event.held > 0 and not crossed and taken is Taken.NOWHERE)
         detail = f"no link leads to the subscribers at {', '.join(away)}"
-        desk.outputs.append(PutAside(origin, Outcome.LATE, Why.CUT_OFF, detail))
+        desk.outputs.append(PutAside(arrived.entry.origin, Outcome.LATE, Why.CUT_OFF, detail, _entry(arrived)))
     settle_all(event, books, *_end(crossed, taken, bool(away)))
     if too_late_for:
         detail = (
@@ -184,8 +185,9 @@ def measure(
 
 
 def _cut_off_from(desk: Desk, event: OpenEvent, arrived: Arrived) -> list[str]:
-    """The brokers with subscribers that want a measurement, and that no link leads to from where it entered."""
-    if arrived.sender is not None:
+    """The brokers with subscribers that want a measurement, and that no link leads to from where it entered; or from where the
+    ways are others than those it came by."""
+    if arrived.sender is not None and not arrived.is_astray(desk.state.version):
         return []
     _, topic, key = event.at
     facts, by_topic = events.facts(event.knowledge), desk.plan.snapshot.by_topic

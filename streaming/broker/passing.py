@@ -80,7 +80,7 @@ def _send(desk: Desk, happened: Arrived, to: str) -> bool:
         detail = f"it crossed {MOST_HOPS} links and did not find the broker that gathers"
         desk.put_aside(happened.origin, happened.broker, Unreadable.TOO_MANY_HOPS, detail, entry=happened.entry)
         return False
-    record = PassedOn(happened.message, happened.published_ms, happened.entry, hops)
+    record = PassedOn(happened.message, happened.published_ms, happened.entry, hops, desk.state.version)
     desk.send(happened.broker, to, record, happened.origin.append_ms)
     return True
 
@@ -97,17 +97,12 @@ def _turn_back(desk: Desk, happened: Arrived) -> None:
 def _spread(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Arrived, place: Place) -> None:
     """Nobody gathers for all: send the message to every neighbour beyond which it is wanted, and take it for those here."""
     if not topic.gather and seen_before(desk, at[0], slot, topic, happened):
+        if _leads_on(desk, slot, happened):
+            _send_on(desk, at, happened, place)
         return
-    message = happened.message
-    unsent = desk.books(at[0]).unsent
-    links = {neighbour: profile for neighbour, profile in place.links.items() if neighbour != happened.sender}
-    offered = Offered(at[0], at[1], at[2], message.fields, happened.origin.append_ms)
-    crossed = set()
-    for neighbour, goes in wanted(desk, place, offered, links).items():
-        if not goes:
-            unsent[neighbour, Unsent.FILTERED] += 1
-        elif _send(desk, happened, neighbour):
-            crossed.add(neighbour)
+    crossed = _send_on(desk, at, happened, place)
+    if crossed and not topic.gather:
+        slot.spread[happened.message.message_id] = desk.state.version
     counted = offer_publication(desk, happened, crossed)
     if not topic.gather:
         measure(desk, at, slot, topic, happened, crossed=bool(crossed), counted=counted)
@@ -115,3 +110,26 @@ def _spread(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Arrive
         gather(desk, at, slot, topic, happened)
     else:
         desk.decide(happened.origin, at[0], Outcome.FORWARDED, Why.TO_SUBSCRIBERS)
+
+
+def _leads_on(desk: Desk, slot: Slot, happened: Arrived) -> bool:
+    """Whether a measurement that was sent on from here before goes on once more: by ways that did not hold then."""
+    message_id, passed = happened.message.message_id, happened.passed
+    if passed is None or not slot.spread.get(message_id, desk.state.version) < passed.version <= desk.state.version:
+        return False
+    slot.spread[message_id] = desk.state.version
+    return True
+
+
+def _send_on(desk: Desk, at: EventKey, happened: Arrived, place: Place) -> set[str]:
+    """Send a message where it is wanted, but not back; unless it came by old ways: then those that hold begin here."""
+    back = None if happened.is_astray(desk.state.version) else happened.sender
+    links = {neighbour: profile for neighbour, profile in place.links.items() if neighbour != back}
+    offered = Offered(at[0], at[1], at[2], happened.message.fields, happened.origin.append_ms)
+    unsent, crossed = desk.books(at[0]).unsent, set()
+    for neighbour, goes in wanted(desk, place, offered, links).items():
+        if not goes:
+            unsent[neighbour, Unsent.FILTERED] += 1
+        elif _send(desk, happened, neighbour):
+            crossed.add(neighbour)
+    return crossed

@@ -50,6 +50,8 @@ class Slot(Struct, array_like=True):
     """For topics that do not gather: message id to the time it is forgotten."""
     caps: dict[str, Cap] = msgspec.field(default_factory=dict)
     """For each subscription that is told only so often of a key: how often it was."""
+    spread: dict[str, int] = msgspec.field(default_factory=dict)
+    """For topics that do not gather: message id to the version of the control data by which it was sent on."""
 
     @property
     def size(self) -> int:

@@ -172,6 +172,8 @@ def _bury_all(desk: Desk) -> None:
 def _forget(desk: Desk, slot: Slot, now_ms: int) -> None:
     slot.closed = [closed for closed in slot.closed if closed.forget_ms > now_ms]
     slot.seen = {message_id: until_ms for message_id, until_ms in slot.seen.items() if until_ms > now_ms}
+    if slot.spread:
+        slot.spread = {message_id: version for message_id, version in slot.spread.items() if message_id in slot.seen}
     for until_ms in (*(closed.forget_ms for closed in slot.closed), *slot.seen.values()):
         desk.wake_at(until_ms)
     if slot.caps:

@@ -26,6 +26,8 @@ class PassedOn:
     published_ms: int
     entry: Entry
     hops: int
+    version: int = 0
+    """Of the control data that its last sender went by."""
 
     @property
     def about(self) -> tuple[str, str]:
@@ -124,6 +126,10 @@ class Arrived:
     """What the neighbour sent; None when it came from a publisher."""
     stamp: Stamp = UNSTAMPED
     size: int = 0
+
+    def is_astray(self, version: int) -> bool:
+        """Whether it was sent here by older ways than those of a version, which may not lead on from here."""
+        return self.passed is not None and 0 < self.passed.version < version
 
     @property
     def entry(self) -> Entry:

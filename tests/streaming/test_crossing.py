@@ -30,7 +30,7 @@ origins = st.builds(Origin, st.just("publish.b1"), st.integers(0, 9), times, tim
 def passed(draw: st.DrawFn) -> PassedOn:
     message = Message(draw(names), draw(names), {"a": draw(st.integers(0, 9))}, "s", "m1", 5)
     entry = Entry(draw(origins), draw(st.none() | st.binary(max_size=4)), encode_message(message))
-    return PassedOn(message, draw(times), entry, draw(st.integers(1, 9)))
+    return PassedOn(message, draw(times), entry, draw(st.integers(1, 9)), draw(times))
 
 
 news = st.builds(EventNews, names, names, st.text(max_size=5), spans, knowledge, times, times, st.booleans(), st.booleans())

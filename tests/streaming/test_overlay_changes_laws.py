@@ -134,6 +134,8 @@ class Story:
             case ("unsubscribe", name, at):
                 records.pop(f"subscription/{name}-{at}-{self._made[name, at]}", None)
                 self._made[name, at] += 1
+            case ("records", record):
+                records[f"{record['kind']}/{record['name']}"] = record
             case ("declare", manner):
                 records["topic/t"] = topic("t", window_ms=self.window_ms, fields=JOINS, **manner)
         self._change(now_ms, lag)
@@ -214,6 +216,25 @@ def test_whatever_is_not_told_stands_in_late(script, hop_ms, heals, window_ms):
             if entered_ms > story.since_ms[name]:
                 note(f"{name}: {message.message_id}, entered at {at} at {entered_ms}")
                 assert message.message_id in told | aside
+    assert all(books.balanced for books in story.books())
+
+
+@given(short_scripts, st.sampled_from([20, 400, 1_200]), st.sampled_from(["profile", "event", "adaptive"]))
+def test_a_measurement_is_told_once_or_stands_in_late(script, hop_ms, filtering):
+    """All brokers take up a change at once; but what is on its way then meets other ways."""
+    declared = topic("t", gather=False, window_ms=600_000, filter=filtering)
+    together = [(ms, action, [0, 0, 0, 0]) for ms, action, _ in script if action[0] != "declare"]
+    story = Story([(1, ("records", declared), [0, 0, 0, 0]), *together], hop_ms, 600_000, heals=False, unions=True)
+    aside = {name for each in story.put_aside() for name in story.names_in(each)}
+    for name, wants in story.snapshot.subscriptions.items():
+        if not isinstance(wants.where, Everything) or not wants.wants("f3"):
+            continue
+        told = Counter(said for each in story.notifications(name) for said in each.news.get("f3", ()))
+        assert max(told.values(), default=0) <= 1
+        for entered_ms, at, message in story.published:
+            if entered_ms > story.since_ms[name]:
+                note(f"{name}: {message.message_id}, entered at {at} at {entered_ms}")
+                assert message.message_id in told.keys() | aside
     assert all(books.balanced for books in story.books())
 
 
