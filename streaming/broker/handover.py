@@ -157,5 +157,7 @@ def _way_out(desk: Desk, before: Plan, broker: str, topic: str) -> str | None:
 
 
 def _give_up(desk: Desk, event: OpenEvent) -> None:
-    """The broker was taken out of the overlay, and no way leads out of it: what it knows is put aside."""
+    """The broker was taken out of the overlay, and no way leads out of it: what it knows is put aside, if anybody asks for it."""
+    if event.at[1] not in desk.plan.asked_topics:
+        return
     put_event_aside(desk, event, Why.CUT_OFF, f"broker {event.at[0]!r} was taken out of the overlay, and no link leads out of it")

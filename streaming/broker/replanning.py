@@ -126,7 +126,7 @@ def _note_cut(desk: Desk, event: OpenEvent, change: _Change) -> None:
             # The broker that gathers may have ended the event meanwhile: then nobody else knows that this was not told.
             _put_owed_aside(desk, event, "no link led there when the broker that gathers told it")
         event.kept, event.owed = [], set()
-    elif change.owed_all:
+    elif change.owed_all and change.now.role is not Role.PASSES:  # the broker that gathers knows all, and says it once
         event.owed |= event.knowledge.keys()
     elif set(change.now.cut_off) - set(change.was.cut_off):
         event.owed |= event.held_fields

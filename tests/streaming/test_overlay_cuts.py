@@ -63,6 +63,34 @@ def test_who_subscribes_beyond_a_cut_is_owed_what_is_known() -> None:
     assert sorted(put_aside(simulator), key=str) == [("cut-off", {"what": "fire"}, True), ("cut-off", {}, False)]
 
 
+def test_what_is_owed_is_said_once_however_many_brokers_know_it() -> None:
+    records = [*CHAIN, topic(window_ms=10_000), *(subscription(f"s{n}", broker=f"b{n}") for n in (3, 4, 5))]
+    simulator = simulated(*cut(records))
+    simulator.keep_outputs = True
+    simulator.publish(0, "b5", message({"what": "fire"}))
+    simulator.adopt(plan(*cut(records), subscription("a", broker="b1")), at_ms=1000)
+    simulator.run()
+    assert put_aside(simulator) == [("cut-off", {"what": "fire"}, True)]
+
+
+def test_a_broker_that_leaves_and_has_nobody_to_tell_puts_aside_what_it_knows() -> None:
+    pair = [
+        broker("b1"),
+        broker("b2"),
+        broker("b3"),
+        link("b1", "b2"),
+        subscription("s", broker="b1"),
+        subscription("t", broker="b3"),
+    ]
+    simulator = simulated(*pair)
+    simulator.keep_outputs = True
+    simulator.publish(0, "b1", message({"what": "fire"}))
+    simulator.run(until_ms=100)
+    simulator.adopt(plan(broker("b3"), subscription("t", broker="b3")), at_ms=1000)
+    simulator.run(until_ms=2000)
+    assert ("cut-off", {"what": "fire"}, True) in put_aside(simulator)
+
+
 def test_what_is_kept_moves_with_the_gatherer_of_a_part() -> None:
     records = [*CHAIN, topic(window_ms=10_000), subscription("a", broker="b4"), subscription("e", broker="b1")]
     simulator = simulated(*cut(records))
