@@ -186,7 +186,8 @@ def decide(log: Log, *, service: str | None, limits: MessageLimits, rules: Rules
     control_at = _control_at(log.history, timing)
     whole = Replay({}, (), (), {}, control_at(max((tick.version for tick, _ in ticks), default=0)))
     for each, brokers in _served(ticks, log.brokers).items():
-        own = [row for _, row in log.ticks]  # of the others it hears how far they are
+        # Of the others it hears how far they are. Where nobody ticks who is asked for, there is no clock at all.
+        own = [row for _, row in log.ticks] if each is not None else []
         own += [row for row in log.rows if names.broker_of(row.kafka_topic) in brokers]
         happened = [input for row in in_log_order(own) for input in read(row, limits, Ticker(each))]
         own_rules = rules if each is None else replace(rules, hosted=brokers)
