@@ -23,6 +23,7 @@ from topology import centre, overlay
 from topology.overlay import Overlay, Problem
 from topology.profile import EVERYTHING, Profile, profile_of
 from topology.routes import Routes, rank, routes_of
+from topology.upstream import Upstream, upstream_of
 
 Tree: TypeAlias = Mapping[str, Mapping[str, Profile]]
 """Broker to its neighbours in the tree, each with what is wanted beyond it."""
@@ -67,17 +68,6 @@ class Place:
         if self.role is Role.SPREADS:
             return {}  # there are none: every message travels by itself
         return {name: profile for name, profile in self.links.items() if name != self.toward}
-
-
-@dataclass(frozen=True, slots=True)
-class Upstream:
-    """A broker on the way of messages to another. ``after`` is the place in the list of the one that it sends to; None for the
-    broker itself at which the way ends."""
-
-    broker: str
-    after: int | None
-    publishes: bool
-    """Whether messages may enter there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +168,10 @@ class Plan:
         """The brokers that what a broker knows of events may come from: by way of the gatherer, if there is one."""
         at = (broker, topic)
         if at not in self._upstream:
-            self._upstream[at] = tuple(self._find_upstream(broker, topic)) if self.has(broker) and self.overlay.links else ()
+            route = self.route(topic) if self.has(broker) and self.overlay.links else None
+            part = route.part_of[broker] if route else None
+            wanted = part is not None and part.wanted  # else everybody gathers for itself, and nobody passes anything on
+            self._upstream[at] = upstream_of(broker, part, self.snapshot.advertised.get(topic)) if part and wanted else ()
         return self._upstream[at]
 
     def route(self, name: str) -> Route:
@@ -227,34 +220,6 @@ class Plan:
         for neighbour in tree.get(broker, _NO_LINKS):
             if beyond := [s for each in sorted(_beyond(tree, broker, neighbour)) for s in wanted.get(each, ())]:
                 found[neighbour] = tuple(beyond)
-        return found
-
-    def _find_upstream(self, broker: str, name: str) -> list[Upstream]:
-        route = self.route(name)
-        part = route.part_of[broker]
-        if not part.wanted:
-            return []  # everybody gathers for itself, and nobody passes anything on
-        advertised = self.snapshot.advertised.get(name)
-        adjacent: dict[str, list[str]] = {each: [] for each in part.brokers}
-        if route.manner.gathers:
-            for child, parent in part.next_hop.items():
-                adjacent[parent].append(child)
-        else:
-            adjacent.update({each: list(links) for each, links in part.tree.items()})
-        # First the way to the broker that gathers, which all comes by; then from there to all others.
-        way = [broker]
-        while route.manner.gathers and way[-1] != part.gatherer:
-            way.append(part.next_hop[way[-1]])
-        found = [Upstream(each, number - 1 if number else None, False) for number, each in enumerate(way)]
-        start = len(found) - 1
-        found[start] = replace(found[start], publishes=advertised is None or way[-1] in advertised)
-        waiting = deque([(start, "")])
-        while waiting:
-            number, before = waiting.popleft()
-            for each in sorted(adjacent[found[number].broker]):
-                if each != before:
-                    waiting.append((len(found), found[number].broker))
-                    found.append(Upstream(each, number, advertised is None or each in advertised))
         return found
 
     def _find_route(self, name: str) -> Route:

@@ -19,7 +19,8 @@ from bisect import bisect_left
 from streaming.broker.desk import Desk
 from streaming.broker.state import NEVER, BucketState, Progress, Rules
 from streaming.broker.values import Progressed
-from topology.plan import Plan, Role, Upstream
+from topology.plan import Plan, Role
+from topology.upstream import Upstream
 
 MOST_SERVICES = 256
 """Beyond, the one that was silent for longest is forgotten."""
