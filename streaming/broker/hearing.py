@@ -51,7 +51,7 @@ def _learn(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Heard, 
     """Join what a neighbour knows. It has waited long enough there, so it goes on at once."""
     desk.books(at[0]).received += 1
     append_ms, sender = happened.origin.append_ms, happened.sender
-    if sender != desk.plan.place(at[0], at[1]).toward and any(closed.event == news.event for closed in slot.closed):
+    if sender != desk.plan.place(at[0], at[1]).toward and _was_told(slot, news):
         # What a neighbour still remembers of an event that has ended here: all of it was told.
         desk.decide(happened.origin, at[0], Outcome.REDUNDANT, Why.KNOWN, news.event)
         return
@@ -76,6 +76,12 @@ def _learn(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Heard, 
         tell_link(desk, event, topic, sender, append_ms)
     event.released = True
     desk.wake_at(event.next_ms(topic))
+
+
+def _was_told(slot: Slot, news: EventNews) -> bool:
+    """Whether an event that has ended here knew all of this in the end."""
+    facts = facts_known(news.knowledge)
+    return any(closed.event == news.event and facts.items() <= closed.facts.items() for closed in slot.closed)
 
 
 def _is_wrong(event: OpenEvent, news: EventNews) -> bool:

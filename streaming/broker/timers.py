@@ -8,7 +8,7 @@ from streaming.broker.offering import offer_event
 from streaming.broker.pacing import beat, end_waiting, forget_caps, tell_waiting
 from streaming.broker.progress import behind, reached_ms, waits
 from streaming.broker.state import NEVER, Slot
-from streaming.broker.telling import deliver, release, settle_all, tell
+from streaming.broker.telling import deliver, facts_known, release, settle_all, tell
 from streaming.broker.values import Outcome, Why
 from streaming.gather.open_event import Closed, EventKey, OpenEvent
 from streaming.notify.tell import unmet
@@ -134,7 +134,8 @@ def bury(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) ->
     if now_ms >= event.window_end_ms(topic):
         # After two windows a straggler is late by its own published time: nobody needs the grave any more.
         forget_ms = event.span.first_ms + 2 * window_ms + desk.slack_ms(event.at[:2])
-        slot.closed.append(Closed(event.span, forget_ms, event.id))
+        facts = facts_known(event.knowledge) if desk.plan.overlay.links else {}
+        slot.closed.append(Closed(event.span, forget_ms, event.id, facts))
         desk.wake_at(forget_ms)
 
 

@@ -51,6 +51,8 @@ class Closed(Struct, array_like=True):
     span: Span
     forget_ms: int
     event: str = ""
+    facts: dict[str, int] = field(default_factory=dict)
+    """In an overlay, what was known of it in the end: a digest for each field."""
 
 
 class Elsewhere(Struct, array_like=True, gc=False):
