@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from streaming.broker.books import Books
 from streaming.broker.state import BucketState, Rules
-from streaming.broker.values import Decided, LinkRecord, Offer, Outcome, Output, PutAside, Send, Stamp, kind_of
+from streaming.broker.values import Arrived, Decided, LinkRecord, Offer, Outcome, Output, PutAside, Send, Stamp, kind_of
 from streaming.gather.entry import Entry, Origin
 from streaming.gather.open_event import OpenEvent
 from streaming.windows.items import Windowed
@@ -28,6 +28,8 @@ class Desk:
     outputs: list[Output] = field(default_factory=list)
     joined: OpenEvent | None = None
     """The event that the last report was joined to."""
+    again: list[Arrived] = field(default_factory=list)
+    """Messages that have waited here, and are to be taken in now."""
 
     def __post_init__(self) -> None:
         self.plan = self.plan_at(self.state.version)
@@ -52,6 +54,13 @@ class Desk:
     def slack_ms(self, at: tuple[str, str]) -> int:
         """How long what entered elsewhere may be on its way to a broker, as far as it is waited for."""
         return self.rules.patience_ms if len(self.plan.upstream(*at)) > 1 else 0
+
+    def begins(self, arrived: Arrived) -> bool:
+        """Whether a publication begins its way here, by the ways that hold: it entered here, or came by other ones, which may
+        not have led to all; or somebody sent it back who is not in the overlay any more."""
+        if arrived.sender is None or arrived.passed is None:
+            return True
+        return 0 < arrived.passed.version < self.state.version or not self.plan.has(arrived.sender)
 
     def wake_at(self, at_ms: int) -> None:
         """Something is to be done then."""

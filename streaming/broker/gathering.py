@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from streaming.broker.ahead import give_up
 from streaming.broker.desk import Desk
 from streaming.broker.offering import Taken
 from streaming.broker.pacing import end_waiting
@@ -18,7 +19,7 @@ from tidings.errors import Unreadable
 from tidings.predicate import Verdict
 from tidings.registers import Join
 from tidings.topic import Topic
-from tidings.values import source_digest
+from tidings.values import Value, source_digest
 from topology.plan import Role
 
 _BOUND_OF = {Join.FIRST: "conflicts", Join.UNION: "union_items"}
@@ -136,8 +137,7 @@ def _keep_if_cut(desk: Desk, event: OpenEvent, arrived: Arrived, news: Iterable[
     Where nobody gathers for all, each broker does for its own: the one where a message entered keeps it.
     """
     place = desk.place_of(event)
-    elsewhere = arrived.sender is not None and not arrived.is_astray(desk.state.version)
-    if not place.cut_off or (place.role is Role.SPREADS and elsewhere):
+    if not place.cut_off or (place.role is Role.SPREADS and not desk.begins(arrived)):
         return
     if len(event.kept) < desk.rules.kept:
         event.kept.append(arrived.entry)
@@ -167,15 +167,12 @@ def measure(
     if slot.caps:
         end_waiting(desk, slot, event, origin.append_ms)
     taken, too_late_for = counted
-    away = _cut_off_from(desk, event, arrived)
+    away = _put_aside_if_cut(desk, at, arrived, events.facts(event.knowledge))
     is_late = event.held > 0 and not crossed and taken is Taken.MISSED
     books = desk.books(at[0])
     if away:
-        # It is over when it comes: there is nothing to wait for.
         books.left_out["cut-off"] += not (event.held > 0 and not crossed and taken is Taken.NOWHERE)
-        detail = f"no link leads to the subscribers at {', '.join(away)}"
-        desk.outputs.append(PutAside(arrived.entry.origin, Outcome.LATE, Why.CUT_OFF, detail, _entry(arrived)))
-    settle_all(event, books, *_end(crossed, taken, bool(away)))
+    settle_all(event, books, *_end(crossed, taken, away))
     if too_late_for:
         detail = (
             f"published {origin.append_ms - arrived.published_ms} ms before it arrived; too late for {', '.join(too_late_for)}"
@@ -184,15 +181,27 @@ def measure(
         books.left_out["window"] += not is_late
 
 
-def _cut_off_from(desk: Desk, event: OpenEvent, arrived: Arrived) -> list[str]:
-    """The brokers with subscribers that want a measurement, and that no link leads to from where it entered; or from where the
-    ways are others than those it came by."""
-    if arrived.sender is not None and not arrived.is_astray(desk.state.version):
-        return []
-    _, topic, key = event.at
-    facts, by_topic = events.facts(event.knowledge), desk.plan.snapshot.by_topic
-    away = desk.place_of(event).cut_off
-    return [name for name in away if any(s.judge(key, facts) is Verdict.MATCHES for s in by_topic.get((name, topic), ()))]
+def _put_aside_if_cut(desk: Desk, at: EventKey, arrived: Arrived, facts: Mapping[str, Value]) -> bool:
+    """Put a measurement aside if no link leads from where its way begins to some subscribers that want it.
+
+    It is over when it comes: there is nothing to wait for.
+    """
+    if not desk.begins(arrived):
+        return False
+    broker, topic, key = at
+    by_topic = desk.plan.snapshot.by_topic
+    cut_off = desk.plan.place(broker, topic).cut_off
+    away = [name for name in cut_off if any(s.judge(key, facts) is Verdict.MATCHES for s in by_topic.get((name, topic), ()))]
+    if away:
+        detail = f"no link leads to the subscribers at {', '.join(away)}"
+        desk.outputs.append(PutAside(arrived.entry.origin, Outcome.LATE, Why.CUT_OFF, detail, _entry(arrived)))
+    return bool(away)
+
+
+def measure_again(desk: Desk, at: EventKey, topic: Topic, arrived: Arrived) -> None:
+    """A measurement that was taken in before has gone on once more, by other ways: these may lead to fewer than those did."""
+    report = events.report(arrived.message, arrived.published_ms, topic, desk.rules.bounds)
+    desk.books(at[0]).left_out["cut-off"] += _put_aside_if_cut(desk, at, arrived, events.facts(report))
 
 
 def _end(crossed: bool, taken: Taken, cut_off: bool) -> tuple[Outcome, Why]:
@@ -231,6 +240,7 @@ def make_room(desk: Desk, now_ms: int) -> None:
         for event in list(slot.open):
             close(desk, slot, event, topic, now_ms)
             desk.books(at[0]).evicted += 1
+        give_up(desk, at[0], slot)
         desk.books(at[0]).left_out["digest"] += sum(len(cap.ended) for cap in slot.caps.values())
         del state.slots[at]
         state.size -= size

@@ -106,8 +106,10 @@ def hand_on(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Heard,
 
 
 def owe_if_cut(desk: Desk, event: OpenEvent, news: Iterable[str], version: int) -> None:
-    """News comes from somebody who did not know yet that some subscribers cannot be reached: nobody keeps it for them but us."""
-    if desk.place_of(event).cut_off and version < desk.state.version:
+    """News comes from somebody who did not know yet that some subscribers cannot be reached: nobody keeps it for them but us.
+    Nor does anybody where nobody gathers."""
+    place = desk.place_of(event)
+    if place.cut_off and (version < desk.state.version or place.role is Role.SPREADS):
         event.owed.update(news)
 
 

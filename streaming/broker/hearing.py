@@ -7,6 +7,7 @@ both ends come to agree, whoever gathered what before, and in whatever order the
 
 from __future__ import annotations
 
+from streaming.broker.aside import put_event_aside
 from streaming.broker.desk import Desk
 from streaming.broker.gathering import enter, make_room
 from streaming.broker.handover import hand_on, owe_if_cut, owns, take_over
@@ -15,7 +16,7 @@ from streaming.broker.state import Slot
 from streaming.broker.telling import facts_known, knows, tell_link, tell_links
 from streaming.broker.timers import advance_all, tell_news
 from streaming.broker.values import EventNews, Heard, Outcome, Why, WindowRecord
-from streaming.gather.open_event import EventKey, OpenEvent, find_event
+from streaming.gather.open_event import EventKey, OpenEvent, find_event, open_from
 from tidings import event as events
 from tidings.topic import Topic
 from tidings.values import fact_digest
@@ -51,6 +52,9 @@ def _learn(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Heard, 
     """Join what a neighbour knows. It has waited long enough there, so it goes on at once."""
     desk.books(at[0]).received += 1
     append_ms, sender = happened.origin.append_ms, happened.sender
+    if not desk.plan.has(at[0]) and news.version <= desk.state.version:
+        _turn_away(desk, at, happened, news)
+        return
     if sender != desk.plan.place(at[0], at[1]).toward and _was_told(slot, news):
         # What a neighbour still remembers of an event that has ended here: all of it was told.
         desk.decide(happened.origin, at[0], Outcome.REDUNDANT, Why.KNOWN, news.event)
@@ -76,6 +80,20 @@ def _learn(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Heard, 
         tell_link(desk, event, topic, sender, append_ms)
     event.released = True
     desk.wake_at(event.next_ms(topic))
+
+
+def _turn_away(desk: Desk, at: EventKey, happened: Heard, news: EventNews) -> None:
+    """The broker was taken out of the overlay while this was on its way. Who sent it knows it, and tells it by other ways; but to
+    those whom no link leads to from there, nobody can tell it."""
+    broker, name, _ = at
+    sender, plan = happened.sender, desk.plan
+    if name in plan.asked_topics and (not plan.has(sender) or plan.place(sender, name).cut_off):
+        event = open_from(at, news.event, news.span, happened.origin.append_ms)
+        event.knowledge = dict(news.knowledge)
+        put_event_aside(desk, event, Why.CUT_OFF, f"it was told to broker {broker!r}, which was taken out of the overlay")
+        desk.decide(happened.origin, broker, Outcome.LATE, Why.CUT_OFF, news.event)
+    else:
+        desk.decide(happened.origin, broker, Outcome.MERGED, Why.UNWANTED, news.event)
 
 
 def _was_told(slot: Slot, news: EventNews) -> bool:

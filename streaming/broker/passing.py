@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from streaming.broker.ahead import is_ahead, wait
 from streaming.broker.desk import Desk, unknown_broker
 from streaming.broker.filtering import Offered, wanted
-from streaming.broker.gathering import gather, make_room, measure, seen_before
+from streaming.broker.gathering import gather, make_room, measure, measure_again, seen_before
 from streaming.broker.offering import offer_publication
 from streaming.broker.state import Slot
 from streaming.broker.values import Arrived, Outcome, PassedOn, Unsent, Why
@@ -20,12 +21,27 @@ MOST_HOPS = 1000
 
 def arrived(desk: Desk, happened: Arrived) -> None:
     """Take in a publication, from a publisher or from a neighbour."""
-    message, broker, origin = happened.message, happened.broker, happened.origin
+    broker = happened.broker
     if happened.sender is not None and happened.passed is not None:
         if desk.is_repeat(broker, happened.sender, happened.stamp):
             return
         desk.heard(broker, happened.sender, happened.passed, happened.size)
     desk.books(broker).received += 1
+    if is_ahead(desk, happened):
+        wait(desk, happened)
+    else:
+        _take_in(desk, happened)
+
+
+def arrived_again(desk: Desk) -> None:
+    """Take in what has waited here, by the ways that hold now."""
+    waited, desk.again = desk.again, []
+    for happened in waited:
+        _take_in(desk, happened)
+
+
+def _take_in(desk: Desk, happened: Arrived) -> None:
+    message, broker, origin = happened.message, happened.broker, happened.origin
     place = desk.plan.place(broker, message.topic)
     if place.role is Role.GONE:
         _turn_back(desk, happened)
@@ -70,19 +86,22 @@ def _known_here(desk: Desk, happened: Arrived) -> bool:
 
 def pass_on(desk: Desk, happened: Arrived, to: str) -> None:
     """Send a publication one broker further, as its publisher sent it."""
-    if _send(desk, happened, to):
-        desk.decide(happened.origin, happened.broker, Outcome.FORWARDED, Why.TO_GATHERER)
-
-
-def _send(desk: Desk, happened: Arrived, to: str) -> bool:
-    hops = happened.passed.hops + 1 if happened.passed else 1
-    if hops > MOST_HOPS:
+    if _hops(happened) > MOST_HOPS:
         detail = f"it crossed {MOST_HOPS} links and did not find the broker that gathers"
         desk.put_aside(happened.origin, happened.broker, Unreadable.TOO_MANY_HOPS, detail, entry=happened.entry)
-        return False
-    record = PassedOn(happened.message, happened.published_ms, happened.entry, hops, desk.state.version)
+        return
+    _send(desk, happened, to)
+    desk.decide(happened.origin, happened.broker, Outcome.FORWARDED, Why.TO_GATHERER)
+
+
+def _hops(happened: Arrived) -> int:
+    """How many links it will have crossed with the next."""
+    return happened.passed.hops + 1 if happened.passed else 1
+
+
+def _send(desk: Desk, happened: Arrived, to: str) -> None:
+    record = PassedOn(happened.message, happened.published_ms, happened.entry, _hops(happened), desk.state.version)
     desk.send(happened.broker, to, record, happened.origin.append_ms)
-    return True
 
 
 def _turn_back(desk: Desk, happened: Arrived) -> None:
@@ -99,6 +118,7 @@ def _spread(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Arrive
     if not topic.gather and seen_before(desk, at[0], slot, topic, happened):
         if _leads_on(desk, slot, happened):
             _send_on(desk, at, happened, place)
+            measure_again(desk, at, topic, happened)
         return
     crossed = _send_on(desk, at, happened, place)
     if crossed and not topic.gather:
@@ -106,7 +126,7 @@ def _spread(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Arrive
     counted = offer_publication(desk, happened, crossed)
     if not topic.gather:
         measure(desk, at, slot, topic, happened, crossed=bool(crossed), counted=counted)
-    elif at[:2] in desk.plan.snapshot.by_topic or not crossed:
+    elif at[:2] in desk.plan.snapshot.by_topic or not crossed or place.cut_off:
         gather(desk, at, slot, topic, happened)
     else:
         desk.decide(happened.origin, at[0], Outcome.FORWARDED, Why.TO_SUBSCRIBERS)
@@ -115,7 +135,7 @@ def _spread(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Arrive
 def _leads_on(desk: Desk, slot: Slot, happened: Arrived) -> bool:
     """Whether a measurement that was sent on from here before goes on once more: by ways that did not hold then."""
     message_id, passed = happened.message.message_id, happened.passed
-    if passed is None or not slot.spread.get(message_id, desk.state.version) < passed.version <= desk.state.version:
+    if passed is None or not slot.spread.get(message_id, 0) < passed.version <= desk.state.version:
         return False
     slot.spread[message_id] = desk.state.version
     return True
@@ -123,13 +143,14 @@ def _leads_on(desk: Desk, slot: Slot, happened: Arrived) -> bool:
 
 def _send_on(desk: Desk, at: EventKey, happened: Arrived, place: Place) -> set[str]:
     """Send a message where it is wanted, but not back; unless it came by old ways: then those that hold begin here."""
-    back = None if happened.is_astray(desk.state.version) else happened.sender
+    back = None if desk.begins(happened) else happened.sender
     links = {neighbour: profile for neighbour, profile in place.links.items() if neighbour != back}
     offered = Offered(at[0], at[1], at[2], happened.message.fields, happened.origin.append_ms)
     unsent, crossed = desk.books(at[0]).unsent, set()
     for neighbour, goes in wanted(desk, place, offered, links).items():
         if not goes:
             unsent[neighbour, Unsent.FILTERED] += 1
-        elif _send(desk, happened, neighbour):
+        else:
+            _send(desk, happened, neighbour)
             crossed.add(neighbour)
     return crossed

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from streaming.broker.ahead import catch_up
 from streaming.broker.aside import put_event_aside, put_kept_aside
 from streaming.broker.desk import Desk
 from streaming.broker.handover import hand_over
@@ -15,6 +17,7 @@ from streaming.broker.values import Outcome, Why
 from streaming.gather.open_event import EventKey, OpenEvent
 from tidings.subscription import Subscription
 from topology.plan import Place, Plan, Role
+from topology.profile import Profile
 
 _KEPT = frozenset({Role.GATHERS, Role.SPREADS})
 _LEFT = frozenset({Role.PASSES, Role.GONE})
@@ -34,17 +37,22 @@ def reconsider(desk: Desk, before: Plan, now_ms: int) -> None:
 
     for at, slot in desk.state.slots.at(concerns):
         size, change = slot.size, changes[at[:2]]
+        catch_up(desk, at[0], slot, now_ms)
         moves = bool(slot.open) and change.now.role in _LEFT and (change.was.role in _KEPT or at[:2] in carried)
         for event in slot.open:
             _reconsider(desk, event, before, change, now_ms)
-            if not moves:
-                _tell_neighbours(desk, event, change, now_ms)
         reconsider_caps(desk, at, slot, before, now_ms)
         desk.state.size += slot.size - size
         if moves:
             hand_over(desk, at, slot, before, now_ms)
+        for event in slot.open:
+            _tell_neighbours(desk, event, change, now_ms)
         if change.now.role is Role.GONE:
             _forget(desk, at, slot)
+        elif slot.ahead:
+            desk.state.carried.add(at[:2])
+        else:
+            desk.state.drop_if_empty(at)
 
 
 def _forget(desk: Desk, at: EventKey, slot: Slot) -> None:
@@ -134,12 +142,22 @@ def _note_cut(desk: Desk, event: OpenEvent, change: _Change) -> None:
 
 def _tell_neighbours(desk: Desk, event: OpenEvent, change: _Change, now_ms: int) -> None:
     topic, now = desk.topic(event.at[1]), change.now
-    if now.role is Role.SPREADS and change.was.role is not Role.SPREADS:
-        # Nobody gathers any more: what was gathered and not told goes to all, as messages do from here on.
-        if event.release_ms is not None:
+    if now.role is Role.SPREADS:
+        if change.was.role is not Role.SPREADS and event.release_ms is not None:
             release(desk, event, topic, now_ms)
-        deliver(desk, event, (), tell_links(desk, event, topic, now.links, now_ms), now_ms)
-    if event.released:
+        deliver(desk, event, (), tell_links(desk, event, topic, _to_know(change), now_ms), now_ms)
+    elif event.released:
         links = {n: p for n, p in now.downward.items() if n in change.fresh or change.was.downward.get(n) != p}
         crossed = tell_links(desk, event, topic, links, now_ms)
         deliver(desk, event, (), crossed | tell_up(desk, event, topic, now_ms), now_ms)
+
+
+def _to_know(change: _Change) -> Mapping[str, Profile]:
+    """Where nobody gathers, the neighbours that are told what is known here: messages that went by are not sent once more.
+
+    If somebody gathered until now, or can be reached again, they are all; else those who were no neighbours before.
+    """
+    now, was = change.now, change.was
+    if was.role is not Role.SPREADS or set(was.cut_off) - set(now.cut_off):
+        return now.links
+    return {name: profile for name, profile in now.links.items() if name in change.fresh or name not in was.links}

@@ -11,8 +11,10 @@ import msgspec
 from msgspec import Struct
 
 from streaming.broker.books import Books
+from streaming.gather.entry import Entry, Origin
 from streaming.gather.ledger import Cap
 from streaming.gather.open_event import Closed, EventKey, OpenEvent
+from tidings.message import Message
 from tidings.registers import Bounds
 from tidings.topic import Topic
 
@@ -41,6 +43,21 @@ class Rules:
     """Which of the service's buckets this is. What is about no event, each bucket does its share of."""
 
 
+class Ahead(Struct, array_like=True):
+    """A message that came by ways which are not known here yet: it waits until they are."""
+
+    origin: Origin
+    until_ms: int
+    """Then it is not waited for any longer."""
+    sender: str
+    message: Message
+    published_ms: int
+    entry: Entry
+    hops: int
+    version: int
+    """Of the control data that its sender went by."""
+
+
 class Slot(Struct, array_like=True):
     """All that is remembered of one broker, topic and key: mostly one open event."""
 
@@ -52,11 +69,17 @@ class Slot(Struct, array_like=True):
     """For each subscription that is told only so often of a key: how often it was."""
     spread: dict[str, int] = msgspec.field(default_factory=dict)
     """For topics that do not gather: message id to the version of the control data by which it was sent on."""
+    ahead: list[Ahead] = msgspec.field(default_factory=list)
 
     @property
     def size(self) -> int:
         """What counts for the bucket's bound. Caps count once, and only when nothing else is left: ledgers do not either."""
-        return len(self.open) + len(self.closed) + len(self.seen) or int(bool(self.caps))
+        return len(self.open) + len(self.closed) + len(self.seen) + len(self.ahead) or int(bool(self.caps))
+
+    @property
+    def held(self) -> int:
+        """Messages that nothing has become of yet."""
+        return sum(event.held for event in self.open) + len(self.ahead)
 
     @property
     def due_ms(self) -> int:
@@ -71,11 +94,12 @@ class Slot(Struct, array_like=True):
 
     @property
     def forget_ms(self) -> int:
-        """When a grave, a message id or a cap is next to be forgotten, or something that waits for a place is told."""
-        if not self.closed and not self.seen and not self.caps:
+        """When a grave, a message id or a cap is next to be forgotten, or something that waits is not waited for any longer."""
+        if not self.closed and not self.seen and not self.caps and not self.ahead:
             return NEVER
         caps = (cap.forget_ms if cap.due_ms is None else cap.due_ms for cap in self.caps.values())
-        return min((*(closed.forget_ms for closed in self.closed), *self.seen.values(), *caps), default=NEVER)
+        graves, ahead = (closed.forget_ms for closed in self.closed), (each.until_ms for each in self.ahead)
+        return min((*graves, *self.seen.values(), *caps, *ahead), default=NEVER)
 
 
 class Progress(Struct, array_like=True):
@@ -188,7 +212,7 @@ class BucketState:
     ticks: list[tuple[int, int]] = field(default_factory=list)
     """The same of some ticks before: a batch may have several, and windows begin with the one that named their subscription."""
     carried: set[tuple[str, str]] = field(default_factory=set)
-    """Brokers and topics whose hand-overs wait here for the version of the control data that their sender went by."""
+    """Brokers and topics where hand-overs or messages wait for the version of the control data that their sender went by."""
     progress: dict[str, Progress] = field(default_factory=dict)
     """By service, how far it is: what entered at its brokers before has been sent on."""
     ways: dict[str, int] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from streaming.broker.desk import Desk
 from streaming.broker.hearing import heard
-from streaming.broker.passing import arrived
+from streaming.broker.passing import arrived, arrived_again
 from streaming.broker.progress import note_progress
 from streaming.broker.replanning import reconsider
 from streaming.broker.state import BucketState, Rules
@@ -74,7 +74,7 @@ def _marked(desk: Desk, mark: Marked) -> None:
         # Kept even if nothing else happens: a batch that is run again after a crash must begin with the same clock, or it
         # sends other records under the same numbers.
         desk.state.changed = True
-    pass_time(desk)
+    _pass_time(desk)
 
 
 def _ticked(desk: Desk, tick: Ticked) -> None:
@@ -89,7 +89,12 @@ def _ticked(desk: Desk, tick: Ticked) -> None:
     for broker in desk.plan.overlay.brokers if desk.rules.hosted is None else desk.rules.hosted:
         if desk.plan.has(broker):
             state.books_of(broker)  # empty books are told too: nothing received is news to a person who looks
+    _pass_time(desk)
+
+
+def _pass_time(desk: Desk) -> None:
     pass_time(desk)
+    arrived_again(desk)
 
 
 def _adopt(desk: Desk, version: int, now_ms: int) -> None:
@@ -101,4 +106,5 @@ def _adopt(desk: Desk, version: int, now_ms: int) -> None:
     state.version = version
     state.changed = True
     reconsider(desk, before, now_ms)
+    arrived_again(desk)
     state.wake_ms = 0  # windows and cadences may have become shorter

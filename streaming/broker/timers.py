@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from streaming.broker.ahead import lose_patience
 from streaming.broker.aside import put_kept_aside
 from streaming.broker.desk import Desk
 from streaming.broker.offering import offer_event
@@ -37,7 +38,7 @@ def _wake(desk: Desk, lowest_ms: int) -> None:
         topic = desk.topic(at[1])
         advance_all(desk, slot, topic, lowest_ms)
         state.changed = state.changed or slot.forget_ms <= lowest_ms
-        _forget(desk, slot, lowest_ms)
+        _forget(desk, at[0], slot, lowest_ms)
         state.size += slot.size - before
         state.drop_if_empty(at)
 
@@ -170,7 +171,9 @@ def _bury_all(desk: Desk) -> None:
         state.drop_if_empty(at)
 
 
-def _forget(desk: Desk, slot: Slot, now_ms: int) -> None:
+def _forget(desk: Desk, broker: str, slot: Slot, now_ms: int) -> None:
+    if slot.ahead:
+        lose_patience(desk, broker, slot, now_ms)
     slot.closed = [closed for closed in slot.closed if closed.forget_ms > now_ms]
     slot.seen = {message_id: until_ms for message_id, until_ms in slot.seen.items() if until_ms > now_ms}
     if slot.spread:

@@ -127,10 +127,6 @@ class Arrived:
     stamp: Stamp = UNSTAMPED
     size: int = 0
 
-    def is_astray(self, version: int) -> bool:
-        """Whether it was sent here by older ways than those of a version, which may not lead on from here."""
-        return self.passed is not None and 0 < self.passed.version < version
-
     @property
     def entry(self) -> Entry:
         return self.passed.entry if self.passed else Entry(self.origin, self.record_key, self.value)

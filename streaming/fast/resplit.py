@@ -123,7 +123,7 @@ def _look(number: int, shelf: Shelf) -> tuple[Ints, ...]:
         assert packed is not None
         _, slot = unpack_slot(packed)
         opened_ms.append(min((event.opened_ms for event in slot.open), default=NEVER))
-        held.append(sum(event.held for event in slot.open))
+        held.append(slot.held)
         size.append(slot.size)
     here = _ints(rows)
     return np.full(len(rows), number), here, shelf.columns.hash[here], _ages(opened_ms), _ints(held), _ints(size)
