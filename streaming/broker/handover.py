@@ -46,7 +46,7 @@ def hand_over(desk: Desk, at: EventKey, slot: Slot, before: Plan, now_ms: int) -
             release(desk, event, topic, now_ms)
         if to is None:
             _give_up(desk, event)
-            event.owed = set()
+            event.kept, event.owed = [], set()
             continue
         handed.append(_copy(event, desk.sources_of(event)))
         settle_all(event, books, Outcome.FORWARDED, Why.HANDED_OVER)

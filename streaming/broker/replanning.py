@@ -126,6 +126,10 @@ def _reconsider(desk: Desk, event: OpenEvent, before: Plan, change: _Change, now
 
 def _note_cut(desk: Desk, event: OpenEvent, change: _Change) -> None:
     """What somebody who cannot be reached has not been told yet; what comes from now on is kept as it comes."""
+    if change.now.role is Role.GONE:
+        # What is kept here leaves with all that is known, or is put aside; and who takes it over may not reach all.
+        event.owed |= event.held_fields if change.was.role in _KEPT else set()
+        return
     if not change.now.cut_off:
         if not desk.plan.overlay.links:
             # The last link is gone: brokers are separate on purpose from here on, but were not when this came.
