@@ -14,7 +14,7 @@ from msgspec import structs
 from streaming.broker.aside import put_event_aside
 from streaming.broker.desk import Desk
 from streaming.broker.state import Slot
-from streaming.broker.telling import facts_known, knows, release, settle_all
+from streaming.broker.telling import facts_known, knows, release, settle_all, tell_on
 from streaming.broker.timers import tell_news
 from streaming.broker.values import HandOver, Heard, Outcome, Why
 from streaming.gather.open_event import EventKey, OpenEvent, find_event
@@ -81,6 +81,7 @@ def take_over(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Hear
         event.held += handed.held
         event.held_fields |= handed.held_fields
         tell_news(desk, slot, event, topic, append_ms)
+        tell_on(desk, event, topic, append_ms)
         desk.wake_at(event.next_ms(topic))
 
 

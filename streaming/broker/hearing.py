@@ -13,14 +13,13 @@ from streaming.broker.gathering import enter, make_room
 from streaming.broker.handover import hand_on, owe_if_cut, owns, take_over
 from streaming.broker.offering import hear_window
 from streaming.broker.state import Slot
-from streaming.broker.telling import facts_known, knows, tell_link, tell_links
+from streaming.broker.telling import facts_known, knows, tell_link, tell_on
 from streaming.broker.timers import advance_all, tell_news
 from streaming.broker.values import EventNews, Heard, Outcome, Why, WindowRecord
 from streaming.gather.open_event import EventKey, OpenEvent, find_event, open_from
 from tidings import event as events
 from tidings.topic import Topic
 from tidings.values import fact_digest
-from topology.plan import Role
 
 
 def heard(desk: Desk, happened: Heard) -> None:
@@ -73,9 +72,7 @@ def _learn(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Heard, 
     if added.news:
         event.news_ms = append_ms
         tell_news(desk, slot, event, topic, append_ms, closing=news.final)
-        if desk.place_of(event).role is Role.SPREADS:
-            # Nobody gathers any more: what somebody had gathered goes on to all, as messages do.
-            tell_links(desk, event, topic, desk.place_of(event).links, append_ms)
+        tell_on(desk, event, topic, append_ms)
     elif _is_wrong(event, news):
         tell_link(desk, event, topic, sender, append_ms)
     event.released = True

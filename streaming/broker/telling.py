@@ -145,6 +145,13 @@ def tell_link(desk: Desk, event: OpenEvent, topic: Topic, neighbour: str, now_ms
     deliver(desk, event, (), crossed, now_ms)
 
 
+def tell_on(desk: Desk, event: OpenEvent, topic: Topic, now_ms: int) -> None:
+    """Where nobody gathers any more, what somebody had gathered goes on to all, as messages do."""
+    place = desk.place_of(event)
+    if place.role is Role.SPREADS:
+        deliver(desk, event, (), tell_links(desk, event, topic, place.links, now_ms), now_ms)
+
+
 def _untold(facts: Mapping[str, Value], profile: Profile, ledger: Ledger) -> dict[str, Value]:
     return {n: v for n, v in facts.items() if profile.wants(n) and ledger.told.get(n) != fact_digest(v)}
 

@@ -233,12 +233,13 @@ class Part:
             or published_ms - append_ms > desk.rules.ahead_ms
         ):
             return None
-        if self._shelf.row_of(number) < 0:
+        here = self._shelf.row_of(number)
+        if here < 0:
             origin = Origin(rows.kafka_topic[index], int(rows.partition[index]), int(rows.offset[index]), append_ms)
             return opens(desk, at, message, published_ms, origin, source)
-        if self._event_rows[event] < 0:
+        if here != self._event_rows[event]:  # it was not known yet; or it had to make room, and was opened again since
             return None
-        _, slot = self._shelf.take(self._event_rows[event])
+        _, slot = self._shelf.take(here)
         if slot.next_ms(self._topic(at[1])) <= append_ms:
             self._fire(event, position)
         if not is_one(slot) or salt_of(slot.open[0]) != self._salt[event]:

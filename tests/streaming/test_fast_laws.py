@@ -210,6 +210,19 @@ def check(script: Script, batches: list[list[LogRecord]], restarts: Restarts) ->
     assert quick.version == state.version
 
 
+def test_an_event_that_made_room_and_is_opened_again_by_a_neighbour_is_found():
+    """In the same batch: what was judged of it before speaks of a row that is empty."""
+    publish = [("publish", key, {}, None, None, 1, 0) for key in ("k2", "k1", "k3")]
+    again = [
+        ("pass on", "k2", {}, None, 0),
+        ("publish", "k2", {}, None, None, 1, 0),
+        ("publish", "k2", {"a": 1}, None, None, 1, 0),
+    ]
+    script = scripted(Rules(open_events=2), {"window_ms": 10_000}, False, False, [*publish, *again])
+    check(script, cut(log_of(script), [2]), Restarts((1,), 1))
+    check(script, cut(log_of(script), []), Restarts((1,), 1))
+
+
 few_facts = st.dictionaries(st.sampled_from("abc"), st.integers(0, 1), min_size=1)
 crowds = st.lists(st.tuples(few_facts, st.sampled_from([0, 0, 1, 2, -3_000, -20_000]), st.integers(0, 1)), min_size=2, max_size=9)
 
