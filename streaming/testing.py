@@ -117,14 +117,15 @@ class Script:
         published_ms: int | None = None,
         sender: str = "b2",
         broker: str = "b1",
+        version: int = 0,
         **more: str,
     ) -> None:
-        """A message comes now from a neighbour, which it entered so long ago."""
+        """A message comes now from a neighbour, which it entered so long ago, and which goes by that version."""
         self._passed += 1
         entered_ms = self.now_ms - way_ms
         message = Message(topic, key, dict(fields), published_ms=published_ms, **more)
         entry = Entry(Origin(f"publish.{sender}", 0, self._passed, entered_ms), None, encode_message(message))
-        record = PassedOn(message, entered_ms if published_ms is None else published_ms, entry, 1)
+        record = PassedOn(message, entered_ms if published_ms is None else published_ms, entry, 1, version)
         stamp = Stamp(sender, self._passed)
         origin = Origin(f"link.{sender}.{broker}", 0, self._passed, self.now_ms)
         self.inputs.append(Arrived(origin, broker, message, sender=sender, passed=record, stamp=stamp))

@@ -119,7 +119,14 @@ moves = st.one_of(
         st.integers(1, 4),
         st.integers(0, 1),
     ),
-    st.tuples(st.just("pass on"), st.sampled_from(["k1", "k2"]), fields, st.sampled_from([None, -3_000]), ways),
+    st.tuples(
+        st.just("pass on"),
+        st.sampled_from(["k1", "k2"]),
+        fields,
+        st.sampled_from([None, -3_000]),
+        ways,
+        st.sampled_from([0, 0, 1, 3]),
+    ),
     st.tuples(st.just("progress"), st.sampled_from([0, 1_000, 5_000])),
     st.tuples(st.just("wait"), st.sampled_from([0, 1, 700, 3_000, 3_600_000])),
     st.tuples(st.just("tick"), st.integers(0, 4_000)),
@@ -135,6 +142,7 @@ timings = st.sampled_from(
         {"hold_ms": 1_000, "remember_ms": 3_000, "window_ms": 10_000},
         {"hold_ms": 2_000, "window_ms": 10_000, "complete": ["a", "b"]},
         {"window_ms": 5_000, "gather": False},
+        {"window_ms": 10_000, "gatherer": "none"},
     ]
 )
 rules = st.sampled_from(
@@ -156,8 +164,10 @@ def act(script: Script, move: str, *details: Any) -> None:
                 script.publish(stated, key, published_ms=at, source=source)
                 script.wait(pause)
         case "pass on":
-            key, stated, drift, way_ms = details
-            script.pass_on(stated, key, way_ms=way_ms, published_ms=None if drift is None else script.now_ms + drift)
+            key, stated, drift, way_ms, ahead = details
+            at = None if drift is None else script.now_ms + drift
+            version = max(script.snapshots) + ahead if ahead else 0
+            script.pass_on(stated, key, way_ms=way_ms, published_ms=at, version=version)
         case "progress":
             script.progress(script.now_ms - details[0])
         case "wait":
@@ -214,7 +224,7 @@ def test_an_event_that_made_room_and_is_opened_again_by_a_neighbour_is_found():
     """In the same batch: what was judged of it before speaks of a row that is empty."""
     publish = [("publish", key, {}, None, None, 1, 0) for key in ("k2", "k1", "k3")]
     again = [
-        ("pass on", "k2", {}, None, 0),
+        ("pass on", "k2", {}, None, 0, 0),
         ("publish", "k2", {}, None, None, 1, 0),
         ("publish", "k2", {"a": 1}, None, None, 1, 0),
     ]

@@ -10,7 +10,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from hypothesis import assume, given, note
+import pytest
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from experiments.simulator import Simulator
@@ -207,8 +208,6 @@ class Story:
 
 def check_all_known(story: Story) -> None:
     """Every subscription that matches in the end knows all of what it wants."""
-    assume(not story.forgotten)
-    assume(not story.put_aside())  # published at a broker that did not know yet that it is there
     truth = story.knowledge()
     for name, wants in story.snapshot.subscriptions.items():
         told: dict[str, dict[str, Any]] = defaultdict(dict)
@@ -216,20 +215,24 @@ def check_all_known(story: Story) -> None:
             told[each.key].update(each.news)
         for key, facts in truth.items():
             if wants.judge(key, facts) is Verdict.MATCHES:
-                note(f"{name} {key}")
                 known = {field: value for field, value in told[key].items() if wants.wants(field)}
-                assert known == {field: value for field, value in facts.items() if wants.wants(field)}
+                assert known == {field: value for field, value in facts.items() if wants.wants(field)}, f"{name}: {key}"
     assert all(books.balanced for books in story.books())
+
+
+def law_all_known(story: Story) -> None:
+    assume(not story.forgotten)
+    assume(not story.put_aside())  # published at a broker that did not know yet that it is there
+    check_all_known(story)
 
 
 @given(scripts, hops)
 def test_when_all_is_joined_again_everybody_knows_all_there_is(script, hops_ms):
-    check_all_known(Story(script, hops_ms, window_ms=3_600_000))
+    law_all_known(Story(script, hops_ms, window_ms=3_600_000))
 
 
 def check_told_or_late(story: Story, *, once: bool = False) -> None:
     """Every message says its own name, so that each can be looked for."""
-    assume(not story.apart)
     aside = {name for each in story.put_aside() for name in story.names_in(each)}
     for name, wants in story.snapshot.subscriptions.items():
         if f"broker/{wants.broker}" not in story.records or not isinstance(wants.where, Everything) or not wants.wants("f3"):
@@ -238,9 +241,13 @@ def check_told_or_late(story: Story, *, once: bool = False) -> None:
         assert not once or wants.broker in story.left or max(told.values(), default=0) <= 1
         for entered_ms, at, message in story.published:
             if entered_ms > story.since_ms[name]:
-                note(f"{name}: {message.message_id}, entered at {at} at {entered_ms}")
-                assert message.message_id in told.keys() | aside
+                assert message.message_id in told.keys() | aside, f"{name}: {message.message_id}, entered at {at} at {entered_ms}"
     assert all(books.balanced for books in story.books())
+
+
+def law_told_or_late(story: Story, *, once: bool = False) -> None:
+    assume(not story.apart)
+    check_told_or_late(story, once=once)
 
 
 short_windows = st.sampled_from([6_000, 15_000])
@@ -248,12 +255,12 @@ short_windows = st.sampled_from([6_000, 15_000])
 
 @given(scripts, hops, st.booleans(), short_windows)
 def test_whatever_is_not_told_stands_in_late(script, hops_ms, heals, window_ms):
-    check_told_or_late(Story(script, hops_ms, window_ms, heals=heals, unions=True))
+    law_told_or_late(Story(script, hops_ms, window_ms, heals=heals, unions=True))
 
 
 @given(st.lists(st.tuples(waits, st.one_of(changes, nobody), lags), min_size=4, max_size=30), hops, st.booleans(), short_windows)
 def test_so_it_is_where_nobody_gathers_for_a_while(script, hops_ms, heals, window_ms):
-    check_told_or_late(Story(script, hops_ms, window_ms, heals=heals, unions=True))
+    law_told_or_late(Story(script, hops_ms, window_ms, heals=heals, unions=True))
 
 
 @given(scripts, hops, st.sampled_from(["profile", "event", "adaptive"]))
@@ -262,7 +269,64 @@ def test_a_measurement_is_told_once_or_stands_in_late(script, hops_ms, filtering
     declared = topic("t", gather=False, window_ms=600_000, filter=filtering)
     actions = [each for each in script if each[1][0] != "declare"]
     story = Story([(1, ("records", declared), [0, 0, 0, 0]), *actions], hops_ms, 600_000, heals=False, unions=True)
-    check_told_or_late(story, once=True)
+    law_told_or_late(story, once=True)
+
+
+# ---- what the laws have found ------------------------------------------------------------------------------------------
+
+NOW = [0, 0, 0, 0]
+"""Everybody takes up a change at once."""
+
+
+def at_once(*actions: tuple) -> list[tuple]:
+    return [(1, action, NOW) for action in actions]
+
+
+def said(at: str) -> tuple:
+    return "publish", at, "k0", {}
+
+
+NOBODY = ("declare", {"gatherer": "none"})
+HOLDS = ("declare", {"hold_ms": 2_000})
+AT_B4 = ("declare", {"filter": "rendezvous", "rendezvous": "b4"})
+ALONE_B1 = [("cut", ("b1", "b2")), ("cut", ("b1", "b3"))]
+
+
+@pytest.mark.parametrize(
+    ("script", "hop_ms"),
+    [
+        pytest.param(
+            at_once(*ALONE_B1, said("b2"), ("leave", "b2")),
+            20,
+            id="what was kept leaves with its broker",
+        ),
+        pytest.param(
+            at_once(("cut", ("b1", "b3")), HOLDS, ("subscribe", "s0", "b3", {}), said("b1"), ("leave", "b2")),
+            0,
+            id="what was held leaves with its broker, which was the only link",
+        ),
+        pytest.param(
+            [*at_once(("cut", ("b1", "b2")), ("cut", ("b3", "b4")), AT_B4, said("b1")), (3_700, ("leave", "b2"), NOW)],
+            1_200,
+            id="news is on its way to a broker that leaves",
+        ),
+        pytest.param(
+            at_once(*ALONE_B1, said("b4"), NOBODY, ("heal", ("b1", "b3"))), 20, id="kept, until nobody gathers and the cut heals"
+        ),
+        pytest.param(
+            at_once(*ALONE_B1, NOBODY, said("b4"), ("heal", ("b1", "b3"))),
+            20,
+            id="kept where nobody gathers, until the cut heals",
+        ),
+        pytest.param(
+            at_once(("cut", ("b3", "b4")), ("cut", ("b1", "b2")), ("leave", "b2"), said("b4"), ("join", "b2"), NOBODY),
+            20,
+            id="handed over to where nobody gathers",
+        ),
+    ],
+)
+def test_what_the_laws_have_found(script, hop_ms):
+    check_told_or_late(Story(script, [hop_ms] * len(LINKS), 6_000, heals=False, unions=True))
 
 
 # ---- cut into batches -------------------------------------------------------------------------------------------------
@@ -316,4 +380,10 @@ def _said(message: Message) -> dict[str, Any]:
 
 @given(scripts, st.integers(1, 3), st.integers(0, 10**6))
 def test_so_it_is_however_the_stream_is_cut_into_batches(script, buckets, seed):
-    check_all_known(Batches(script, buckets, seed))
+    law_all_known(Batches(script, buckets, seed))
+
+
+def test_who_hands_over_tells_those_beyond_who_are_new():
+    """Nobody subscribed where it entered, so each broker there gathered for itself; then the way to a new one leads by it."""
+    script = at_once(("cut", ("b1", "b2")), ("leave", "b3"), ("subscribe", "s0", "b3", {}), ("publish", "b4", "k0", {"f0": 1}))
+    check_all_known(Batches(script, buckets=1, seed=0))
