@@ -54,7 +54,8 @@ def hand_over(desk: Desk, at: EventKey, slot: Slot, before: Plan, now_ms: int) -
         event.kept, event.owed = [], set()
         knows(event, to, facts_known(event.knowledge))
     if to is not None:
-        desk.send(broker, to, HandOver(name, key, tuple(handed), tuple(slot.closed), 1, desk.state.version), now_ms)
+        graves = tuple(structs.replace(grave, ledgers={}) for grave in slot.closed)  # what was told here is nobody else's concern
+        desk.send(broker, to, HandOver(name, key, tuple(handed), graves, 1, desk.state.version), now_ms)
 
 
 def take_over(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Heard, record: HandOver) -> None:
@@ -116,7 +117,7 @@ def owe_if_cut(desk: Desk, event: OpenEvent, news: Iterable[str], version: int) 
 
 def _joined(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Heard, handed: OpenEvent, version: int) -> OpenEvent:
     """The event as it is known here, with all that was known of it there."""
-    event = find_event(at, slot.open, topic, handed.id, handed.span, happened.origin.append_ms)
+    event = find_event(at, slot.open, slot.closed, topic, handed.id, handed.span, happened.origin.append_ms)
     before, event.knowledge = event.knowledge, events.join(event.knowledge, handed.knowledge, desk.rules.bounds)
     owe_if_cut(desk, event, events.added(before, event.knowledge).news, version)
     event.span.take_in(handed.span)

@@ -58,7 +58,7 @@ def _learn(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Heard, 
         # What a neighbour still remembers of an event that has ended here: all of it was told.
         desk.decide(happened.origin, at[0], Outcome.REDUNDANT, Why.KNOWN, news.event)
         return
-    event = find_event(at, slot.open, topic, news.event, news.span, append_ms)
+    event = find_event(at, slot.open, slot.closed, topic, news.event, news.span, append_ms)
     knowledge = events.join(event.knowledge, news.knowledge, desk.rules.bounds)
     added = events.added(event.knowledge, knowledge)
     event.knowledge = knowledge

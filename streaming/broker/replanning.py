@@ -41,6 +41,8 @@ def reconsider(desk: Desk, before: Plan, now_ms: int) -> None:
         moves = bool(slot.open) and change.now.role in _LEFT and (change.was.role in _KEPT or at[:2] in carried)
         for event in slot.open:
             _reconsider(desk, event, before, change, now_ms)
+        for grave in slot.closed:
+            grave.ledgers = {name: ledger for name, ledger in grave.ledgers.items() if name in change.kept}
         reconsider_caps(desk, at, slot, before, now_ms)
         desk.state.size += slot.size - size
         if moves:
@@ -103,6 +105,11 @@ class _Change:
         return _Change(was, now, names, changed, renewed, anew, differs or anew)
 
     @property
+    def kept(self) -> frozenset[str]:
+        """Subscriptions that were there before, and know what they were told."""
+        return self.names - self.renewed
+
+    @property
     def fresh(self) -> frozenset[str]:
         """Neighbours that are new, or may have forgotten what they were told."""
         return frozenset(name for name, since in self.now.since.items() if self.was.since.get(name) != since)
@@ -110,8 +117,7 @@ class _Change:
 
 def _reconsider(desk: Desk, event: OpenEvent, before: Plan, change: _Change, now_ms: int) -> None:
     """One that came is told what is known, one that went is forgotten: subscriptions and neighbours alike."""
-    kept = change.names - change.renewed
-    event.ledgers = {name: ledger for name, ledger in event.ledgers.items() if name in kept}
+    event.ledgers = {name: ledger for name, ledger in event.ledgers.items() if name in change.kept}
     still = change.now.since.keys() - change.fresh
     event.links = {name: ledger for name, ledger in event.links.items() if name in still}
     _note_cut(desk, event, change)

@@ -135,8 +135,9 @@ def bury(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) ->
     if now_ms >= event.window_end_ms(topic):
         # After two windows a straggler is late by its own published time: nobody needs the grave any more.
         forget_ms = event.span.first_ms + 2 * window_ms + desk.slack_ms(event.at[:2])
-        facts = facts_known(event.knowledge) if desk.plan.overlay.links else {}
-        slot.closed.append(Closed(event.span, forget_ms, event.id, facts))
+        in_overlay = bool(desk.plan.overlay.links)
+        facts = facts_known(event.knowledge) if in_overlay else {}
+        slot.closed.append(Closed(event.span, forget_ms, event.id, facts, event.ledgers if in_overlay else {}))
         desk.wake_at(forget_ms)
 
 

@@ -70,6 +70,10 @@ class Ledger(Struct, array_like=True):
         self.due_ms = None
         self.capped = False
 
+    def again(self) -> Ledger:
+        """What was told, of an event that ended and is opened again."""
+        return Ledger(dict(self.told), self.revision, self.told_ms, self.told_complete)
+
     def reconsider(self, before: Subscription | None, now: Subscription) -> None:
         """The subscription is another one: what waits is looked at anew, and for how long the new predicate held is not known."""
         self.due_ms = None

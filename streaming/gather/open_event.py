@@ -53,6 +53,8 @@ class Closed(Struct, array_like=True):
     event: str = ""
     facts: dict[str, int] = field(default_factory=dict)
     """In an overlay, what was known of it in the end: a digest for each field."""
+    ledgers: dict[str, Ledger] = field(default_factory=dict)
+    """In an overlay, what each subscription was told: a neighbour may speak of the event again."""
 
 
 class Elsewhere(Struct, array_like=True, gc=False):
@@ -167,14 +169,22 @@ def open_event(at: EventKey, message_id: str, published_ms: int, append_ms: int,
     return OpenEvent(name, at, name, append_ms, Span(published_ms, published_ms), news_ms=append_ms, first=first)
 
 
-def find_event(at: EventKey, open_: list[OpenEvent], topic: Topic, event_id: str, span: Span, append_ms: int) -> OpenEvent:
-    """The open event that a neighbour speaks of: by its id, else by the span of its reports, else a new one."""
+def find_event(
+    at: EventKey, open_: list[OpenEvent], closed: list[Closed], topic: Topic, event_id: str, span: Span, append_ms: int
+) -> OpenEvent:
+    """The open event that a neighbour speaks of: by its id, else by the span of its reports, else a new one.
+
+    One that has ended here, and goes on there, is opened again; who was told of it is not told again.
+    """
     event = next((event for event in open_ if event.id == event_id), None)
     if event is None:
         going_on = (event for event in open_ if event.ended_ms is None)
         event = next((event for event in going_on if event.span.joins(span, topic.timing.window_ms)), None)
     if event is None:
         event = open_from(at, event_id, span, append_ms)
+        grave = next((each for each in closed if each.event == event_id), None)
+        if grave is not None:
+            event.ledgers = {name: ledger.again() for name, ledger in grave.ledgers.items()}
         open_.append(event)
     return event
 

@@ -272,6 +272,21 @@ def test_a_measurement_is_told_once_or_stands_in_late(script, hops_ms, filtering
     law_told_or_late(story, once=True)
 
 
+staying = st.one_of(publishes, publishes, cuts, subscribes, unsubscribes, manners)
+"""No broker leaves: one that does forgets what it told."""
+
+
+@given(st.lists(st.tuples(waits, staying, lags), min_size=4, max_size=30), hops, short_windows, st.booleans())
+def test_nothing_is_told_twice_of_an_event(script, hops_ms, window_ms, heals):
+    story = Story(script, hops_ms, window_ms, heals=heals)
+    for name in story.snapshot.subscriptions:
+        told: dict[tuple[str, str], Any] = {}
+        for each in story.notifications(name):
+            for field, value in each.news.items():
+                assert told.get((each.event, field), "nothing") != value, f"{name}: {field} of {each.key}"
+                told[each.event, field] = value
+
+
 # ---- what the laws have found ------------------------------------------------------------------------------------------
 
 NOW = [0, 0, 0, 0]
