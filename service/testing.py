@@ -125,6 +125,20 @@ class RunningService:
         return missing + [f"told beside the reference: {value!r}" for _, value in set(delivered) - expected]
 
 
+    def wait_as_reference(self, timeout_s: float = 60.0) -> None:
+        """Wait until all is told as the reference tells it; fail with what is not."""
+        found: list[str] = []
+
+        def look() -> bool:
+            found[:] = self.differences()
+            return not found
+
+        try:
+            wait_for("all to be told as the reference tells it", look, timeout_s)
+        except AssertionError as error:
+            raise AssertionError("\n".join([f"{error}; {len(found)} differ:", *found[:8]])) from None
+
+
 def launch(directory: Path, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """Start `tidings up` and do not wait."""
     command = [sys.executable, "-m", "tidings", "up", "--dir", str(directory)]

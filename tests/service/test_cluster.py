@@ -9,7 +9,7 @@ import pytest
 
 from producers.publisher import Publisher
 from service.cluster import ON_THIS_MACHINE, StandaloneCluster
-from service.testing import RunningService, wait_for
+from service.testing import RunningService
 from streaming.testing import broker, link, subscription, topic
 from tidings.message import Message
 from tidings.notification import Encoding
@@ -24,7 +24,7 @@ def test_on_a_cluster_the_service_tells_what_the_reference_tells(tmp_path: Path)
             assert [worker["coresused"] for worker in cluster.workers()] == [1, 1]
             published = run_a_stream(service)
             service.wait_received(published)
-            wait_for("all to be told as the reference tells it", lambda: not service.differences(), 60)
+            service.wait_as_reference(60)
             assert service.books().balanced
             secret = (service.directory / "secret").read_text().strip()
         running = {worker["id"] for worker in cluster.workers()}

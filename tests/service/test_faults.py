@@ -63,7 +63,7 @@ def test_a_backlog_is_not_overtaken_by_the_clock(java: Java, tmp_path: Path):
             try:
                 wait_for("all messages to be settled", lambda: settled(service, count), 120)
                 assert service.books().balanced
-                wait_for("all to be told", lambda: not service.differences(), 30)
+                service.wait_as_reference(30)
                 assert service.books().to_dict()["late"] == 0
             finally:
                 service.stop()

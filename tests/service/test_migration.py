@@ -265,7 +265,7 @@ def test_a_service_goes_on_with_other_buckets_and_partitions(tmp_path: Path):
         wait_for("nothing to be held", lambda: not service.books().to_dict()["held"], 60)
         # Else, on a slow day, there is always one beat more that only one of the two has by now.
         service.apply(delete=("subscription/beats",))
-        wait_for("all to be told as the reference tells it", lambda: not service.differences(), 60)
+        service.wait_as_reference()
         books, expected = service.books().to_dict(), total(service.reference().books.values()).to_dict()
         assert books["balanced"]
         for name in ("received", "told", "merged", "redundant", "late", "dead_lettered", "reasons", "conflicts"):

@@ -209,7 +209,7 @@ def test_a_process_is_killed_and_started_again(overlay: Overlay) -> None:
         told = overlay.wait_told(want["name"], len(keys), 90)
         assert sorted(each["key"] for each in told) == sorted(keys)
     wait_for("the books to agree over all links", overlay.at_rest, 60)
-    wait_for("live and reference to agree", lambda: not overlay.any.differences(), 30)
+    overlay.any.wait_as_reference(30)
 
 
 @pytest.mark.slow

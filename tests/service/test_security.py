@@ -171,7 +171,7 @@ def test_with_passwords_everybody_can_do_their_part_and_all_rights_are_used(secu
         wait_for("the books", lambda: sum(b.received for b in read_books(clerk).values()) >= 8)
         service.connection = secured.with_password("auditor")
         wait_for("a window", lambda: service.told("notify.n"), 60)
-        wait_for("what the reference tells", lambda: not service.differences(), 60)
+        service.wait_as_reference(60)
         secrets = [*PASSWORDS.values(), *plain_passwords().values()]
         assert leaks(service, clerk, tmp_path, secrets) == []
     used, refused = secured.audit("tidings", since)

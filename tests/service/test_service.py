@@ -263,7 +263,7 @@ def test_metrics_and_health(service_up):
 def test_at_the_end_all_that_was_told_is_what_the_reference_tells(service_up):
     """Runs last: every notification of this session equals the plain reference over the same log, byte for byte."""
     service_up.apply(topic("end"))
-    wait_for("all to be told", lambda: not service_up.differences(), 60)
+    service_up.wait_as_reference(60)
     books = service_up.books()
     assert books.balanced
     reference = {broker: b.received for broker, b in service_up.reference().books.items()}

@@ -165,7 +165,7 @@ def test_windows_hold_what_the_log_holds_through_three_brokers_and_a_crash(servi
     wait_for("what windows ask for to add up", lambda: adds_up(service))
     # Else there is always one window more that only one of the two has told by now.
     service.apply(delete=("subscription/e45",))
-    wait_for("what the reference tells", lambda: not service.differences(), 60)
+    service.wait_as_reference(60)
 
 
 @pytest.mark.slow
