@@ -48,6 +48,7 @@ class Head(Struct, array_like=True):
     progress: dict[str, Progress] = {}
     ending: list[tuple[EventKey, int]] = []
     ways: dict[str, int] = {}
+    beats_due: dict[str, list[int]] = {}
 
 
 class Packed(Struct, array_like=True):
@@ -133,6 +134,7 @@ def head_of(state: BucketState) -> Head:
         progress=state.progress,
         ending=sorted(state.ending.items()),
         ways=state.ways,
+        beats_due=state.beats_due,
     )
 
 
@@ -155,6 +157,7 @@ def state_of(head: Head) -> BucketState:
         progress=head.progress,
         ending=dict(head.ending),
         ways=head.ways,
+        beats_due=head.beats_due,
     )
 
 

@@ -6,7 +6,7 @@ from streaming.broker.desk import Desk
 from streaming.broker.progress import heard_ms
 from streaming.broker.state import Slot
 from streaming.broker.telling import settle, settle_all
-from streaming.broker.values import Outcome, Tell, Why
+from streaming.broker.values import Outcome, Tell, Ticked, Why
 from streaming.gather.ledger import Cap, Waiting
 from streaming.gather.open_event import EventKey, OpenEvent
 from streaming.notify.digest import digest
@@ -18,6 +18,9 @@ from topology.plan import Plan
 
 MOST_ENDED = 64
 """So many events of a key that have ended can wait for a place; beyond that the oldest gives way."""
+MOST_BEATS = 64
+"""So many beats of a subscription wait for a partition that lags, or a broker that is silent; beyond, the oldest are left out."""
+_FROM_THE_NEXT_TICK = -1
 
 
 def end_waiting(desk: Desk, slot: Slot, event: OpenEvent, now_ms: int) -> None:
@@ -82,28 +85,43 @@ def reconsider_caps(desk: Desk, at: EventKey, slot: Slot, before: Plan, now_ms: 
             cap.wait(current[name].at_most, now_ms)
 
 
-def reconsider_beats(desk: Desk, now_ms: int) -> None:
-    """Subscriptions have changed: one that came hears the first beat from here on."""
-    last = desk.state.beats
-    desk.state.beats = {s.name: last.get(s.name, _beat_ms(s, now_ms)) for s in _mine(desk)}
+def reconsider_beats(desk: Desk) -> None:
+    """Subscriptions have changed: one that came hears its first beat after the next tick."""
+    state, names = desk.state, [subscription.name for subscription in _mine(desk)]
+    state.beats = {name: state.beats.get(name, _FROM_THE_NEXT_TICK) for name in names}
+    state.beats_due = {name: due for name, due in state.beats_due.items() if name in state.beats}
+
+
+def note_beats(desk: Desk, tick: Ticked) -> None:
+    """The clock ticked: the last multiple up to then is a beat. Ticks alone say which beats there are, since they stand in one
+    order; after a gap without any, the latest says all that the others would have said."""
+    state = desk.state
+    for subscription in _mine(desk):
+        name, beat_ms = subscription.name, _beat_ms(subscription, tick.append_ms)
+        last_ms = state.beats.get(name, 0)
+        if beat_ms <= last_ms or tick.version < subscription.since:
+            continue  # a tick of before the subscription may be read after a mark that named it
+        state.beats[name] = beat_ms
+        state.changed = True
+        if last_ms != _FROM_THE_NEXT_TICK:
+            due = state.beats_due.setdefault(name, [])
+            due.append(beat_ms)
+            del due[:-MOST_BEATS]
 
 
 def beat(desk: Desk) -> None:
     """Say that all is well to those who asked for it, when the lowest mark has passed a beat, and so have all brokers that
-    messages come from.
-
-    After a gap the latest beat says all that the others would have said.
-    """
+    messages come from."""
     state = desk.state
     lowest_ms = min((state.marks.get(partition, 0) for partition in state.partitions), default=0)
     for subscription in _mine(desk):
-        last_ms = state.beats.get(subscription.name, 0)
-        if _beat_ms(subscription, lowest_ms) <= last_ms:
+        due = state.beats_due.get(subscription.name)
+        if not due or due[0] > lowest_ms:
             continue
-        heard = heard_ms(state, desk.plan, (subscription.broker, subscription.topic))
-        beat_ms = _beat_ms(subscription, min(lowest_ms, heard))
-        if beat_ms > last_ms:
-            state.beats[subscription.name] = beat_ms
+        read_ms = min(lowest_ms, heard_ms(state, desk.plan, (subscription.broker, subscription.topic)))
+        for beat_ms in [each for each in due if each <= read_ms]:
+            due.remove(beat_ms)
+            state.changed = True
             _put_out(desk, subscription, _heartbeat(subscription, beat_ms), beat_ms)
 
 

@@ -25,7 +25,7 @@ _LEFT = frozenset({Role.PASSES, Role.GONE})
 
 def reconsider(desk: Desk, before: Plan, now_ms: int) -> None:
     """A new version of the control data holds: apply it to all that is remembered."""
-    reconsider_beats(desk, now_ms)
+    reconsider_beats(desk)
     note_ways(desk, before)
     changes: dict[tuple[str, str], _Change] = {}
     carried, desk.state.carried = desk.state.carried, set()

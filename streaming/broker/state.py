@@ -204,7 +204,9 @@ class BucketState:
     filters: dict[tuple[str, str], Filter] = field(default_factory=dict)
     """By broker and topic, for topics whose filter is adaptive."""
     beats: dict[str, int] = field(default_factory=dict)
-    """By subscription, the last heartbeat; for those that this bucket beats for."""
+    """By subscription, the last heartbeat that there was a tick for; for those that this bucket beats for."""
+    beats_due: dict[str, list[int]] = field(default_factory=dict)
+    """Those of them that wait until all before them has been read."""
     offered: int = 0
     """How much was offered to the windows beyond links."""
     ticked: tuple[int, int] = (0, 0)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from streaming.broker.desk import Desk
 from streaming.broker.hearing import heard
+from streaming.broker.pacing import note_beats
 from streaming.broker.passing import arrived, arrived_again
 from streaming.broker.progress import note_progress
 from streaming.broker.replanning import reconsider
@@ -89,6 +90,8 @@ def _ticked(desk: Desk, tick: Ticked) -> None:
     for broker in desk.plan.overlay.brokers if desk.rules.hosted is None else desk.rules.hosted:
         if desk.plan.has(broker):
             state.books_of(broker)  # empty books are told too: nothing received is news to a person who looks
+    if desk.plan.snapshot.beating:
+        note_beats(desk, tick)
     _pass_time(desk)
 
 
