@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from tidings import registers
 from tidings.message import Message
-from tidings.registers import Bounds, Join, Register
+from tidings.registers import Bounds, Register
 from tidings.topic import Topic
 from tidings.values import Value, same
 
@@ -67,16 +67,15 @@ def added(before: Knowledge, after: Knowledge) -> Added:
     return Added(frozenset(news), frozenset(disputed), conflicts)
 
 
-def left_out(report: Knowledge, joined: Knowledge) -> Iterator[Join]:
-    """The registers that could not keep what a report said, because they were full: one for each value left out."""
+def left_out(report: Knowledge, joined: Knowledge) -> Iterator[str]:
+    """The bounds that kept something out of what a report said: one for each value left out."""
     for name, register in report.items():
-        if register.kind in (Join.FIRST, Join.UNION):
-            kept = joined[name]
-            if kept is register:
-                continue
-            for claim in register.claims:
-                if not any(same(known.value, claim.value) for known in kept.claims):
-                    yield register.kind
+        kept, bound = joined[name], register.kind.bound
+        if bound is None or kept is register:
+            continue
+        for claim in register.claims:
+            if not any(same(known.value, claim.value) for known in kept.claims):
+                yield bound
 
 
 def facts(knowledge: Knowledge) -> dict[str, Value]:

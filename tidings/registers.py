@@ -13,20 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Self
 
 from msgspec import Struct
 
 from tidings.values import SortKey, Value, plain, same, sort_key
-
-
-class Join(StrEnum):
-    """Which value of a field is told when reports differ."""
-
-    FIRST = "first"
-    LAST = "last"
-    MIN = "min"
-    MAX = "max"
-    UNION = "union"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +26,36 @@ class Bounds:
 
     conflicts: int = 8
     union_items: int = 64
+
+
+class Join(StrEnum):
+    """Which value of a field is told when reports differ.
+
+    A kind says of itself what whoever counts reports without opening them has to know. What is not said is the careful answer.
+    """
+
+    repeats_matter: bool
+    """Whether a fact that was stated before, stated again and later, can change what is known."""
+    bound: str | None
+    """The bound that says how much a register of this kind keeps, by its name in `Bounds`."""
+    besides: int
+    """How many claims it keeps beside those that the bound counts."""
+
+    def __new__(cls, word: str, repeats_matter: bool = True, bound: str | None = None, besides: int = 0) -> Self:
+        kind = str.__new__(cls, word)
+        kind._value_ = word
+        kind.repeats_matter, kind.bound, kind.besides = repeats_matter, bound, besides
+        return kind
+
+    FIRST = "first", False, "conflicts", 1
+    LAST = "last", True
+    MIN = "min", False
+    MAX = "max", False
+    UNION = "union", False, "union_items"
+
+    def room(self, bounds: Bounds) -> int | None:
+        """How many claims a register of this kind keeps at most; None for one that always keeps one."""
+        return None if self.bound is None else getattr(bounds, self.bound) + self.besides
 
 
 class Claim(Struct, frozen=True, array_like=True, gc=False):
@@ -68,6 +89,11 @@ class Register(Struct, frozen=True, array_like=True):
     def facts(self) -> tuple[SortKey, tuple[SortKey, ...]]:
         """What the register says, without who said it when: two registers with equal facts tell and dispute the same."""
         return sort_key(self.value), tuple(sorted(sort_key(value) for value in self.disagreeing))
+
+    def is_full(self, bounds: Bounds) -> bool:
+        """Whether a value could be left out of it: then even a report that was known before is counted by opening it."""
+        room = self.kind.room(bounds)
+        return room is not None and len(self.claims) >= room
 
 
 def state(kind: Join, value: Value, published_ms: int, message_id: str, source: str | None, bounds: Bounds) -> Register:

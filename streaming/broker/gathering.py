@@ -17,12 +17,9 @@ from streaming.gather.open_event import EventKey, OpenEvent, open_event
 from tidings import event as events
 from tidings.errors import Unreadable
 from tidings.predicate import Verdict
-from tidings.registers import Join
 from tidings.topic import Topic
 from tidings.values import Value, source_digest
 from topology.plan import Role
-
-_BOUND_OF = {Join.FIRST: "conflicts", Join.UNION: "union_items"}
 
 
 def gather(desk: Desk, at: EventKey, slot: Slot, topic: Topic, arrived: Arrived) -> None:
@@ -93,7 +90,7 @@ def _join(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, arrived: Arriv
     desk.joined = event
     if arrived.message.source is not None:
         desk.note_source(event, source_digest(arrived.message.source))
-    desk.books(broker).left_out.update(_BOUND_OF[kind] for kind in events.left_out(report, knowledge))
+    desk.books(broker).left_out.update(events.left_out(report, knowledge))
     enter(desk, event, arrived.origin, added, arrived.sender)
     if added.news:
         _keep_if_cut(desk, event, arrived, added.news)

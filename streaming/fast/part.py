@@ -25,7 +25,6 @@ from streaming.gather.open_event import OpenEvent
 from tidings.codec import MessageLimits
 from tidings.errors import Unreadable
 from tidings.message import Message
-from tidings.registers import Join
 from tidings.topic import Topic
 from topology import names
 from topology.plan import Plan, Role
@@ -268,7 +267,7 @@ class Part:
         """Whether the same facts, stated again and later, would change nothing."""
         for name in happened.message.fields:
             register = event.knowledge[name]
-            if register.kind is Join.LAST or self._shelf.is_full(register):
+            if register.kind.repeats_matter or register.is_full(self._desk.rules.bounds):
                 return False
         return True
 

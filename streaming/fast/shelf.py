@@ -92,7 +92,8 @@ class Shelf:
     def __init__(self, secret: str, bounds: Bounds) -> None:
         self.secret = secret
         self.bounds = bounds
-        self._least_full = min(bounds.conflicts + 1, bounds.union_items)
+        self._least_full = min(room for kind in Join if (room := kind.room(bounds)) is not None)
+        """Fewer claims fill no register."""
         self.columns = Columns()
         self.packed: list[bytes | None] = []
         """None where the row is empty, or its slot has never been packed."""
@@ -258,14 +259,7 @@ class Shelf:
 
     def any_full(self, registers: Iterable[Register]) -> bool:
         least = self._least_full
-        return any(len(register.claims) >= least and self.is_full(register) for register in registers)
-
-    def is_full(self, register: Register) -> bool:
-        """Whether a value could be left out of it: then even a report that was known before is counted by opening it."""
-        kept = len(register.claims)
-        if register.kind is Join.FIRST:
-            return kept > self.bounds.conflicts
-        return register.kind is Join.UNION and kept >= self.bounds.union_items
+        return any(len(register.claims) >= least and register.is_full(self.bounds) for register in registers)
 
     def pack(self) -> None:
         """Lay all slots back."""

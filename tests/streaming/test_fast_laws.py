@@ -24,7 +24,7 @@ from streaming.fast.testing import LIMITS, SECRET, TICKER, LogRecord, columns_of
 from streaming.testing import Script, broker, link, subscription, topic
 from tidings.control import Snapshot
 from tidings.notification import Encoding
-from tidings.registers import Bounds
+from tidings.registers import Bounds, Join
 from topology.plan import Plan
 
 EXAMPLES = 5 * settings.default.max_examples
@@ -97,7 +97,9 @@ def remembered(state: BucketState) -> list[Any]:
 
 
 values = st.integers(0, 2) | st.sampled_from([None, True, 1.5, 1.0, "x", ("x", "y"), ("x",), ()])
-fields = st.dictionaries(st.sampled_from("abcde"), values, max_size=3)
+FIELDS = "abcdefgh"[: len(Join)]
+"""One for each way to join: a new one is drawn, too."""
+fields = st.dictionaries(st.sampled_from(FIELDS), values, max_size=3)
 paces = st.sampled_from(
     [
         {},
@@ -137,7 +139,7 @@ moves = st.one_of(
 timings = st.sampled_from(
     [
         {"window_ms": 10_000},
-        {"window_ms": 10_000, "fields": {"a": "max", "b": "union", "c": "last", "d": "min"}},
+        {"window_ms": 10_000, "fields": {name: str(kind) for name, kind in zip(FIELDS, Join, strict=False)}},
         {"hold_ms": 2_000, "window_ms": 10_000},
         {"hold_ms": 1_000, "remember_ms": 3_000, "window_ms": 10_000},
         {"hold_ms": 2_000, "window_ms": 10_000, "complete": ["a", "b"]},

@@ -138,3 +138,17 @@ def test_what_was_stated_as_empty_is_not_what_was_not_stated():
 @given(values, values)
 def test_digests_tell_facts_apart(a, b):
     assert (fact_digest(a) == fact_digest(b)) == same(a, b) == (sort_key(a) == sort_key(b))
+
+
+@given(st.sampled_from(Join), values, st.lists(st.tuples(values, st.integers(0, 5)), max_size=4), st.integers(1, 3))
+def test_a_kind_whose_repeats_do_not_matter_is_not_changed_by_one(kind, value, others, later_ms):
+    """Whoever counts reports without opening them goes by what a kind says of itself."""
+
+    def said(what, at_ms, name):
+        return registers.state(kind, what, at_ms, name, None, BOUNDS)
+
+    known = reduce(
+        lambda a, b: registers.join(a, b, BOUNDS), (said(v, ms, f"o{n}") for n, (v, ms) in enumerate(others)), said(value, 2, "a")
+    )
+    again = registers.join(known, said(value, 2 + later_ms, "z"), BOUNDS)
+    assert kind.repeats_matter or known.is_full(BOUNDS) or again == known
