@@ -40,8 +40,6 @@ from tidings.errors import CannotRun
 from tidings.properties import secrets_in
 from topology import names
 
-_log = logging.getLogger("tidings.service")
-
 _WARM_BATCHES = 3
 _WARM_S = 45.0
 

@@ -29,8 +29,8 @@ from streaming.broker.values import (
     Ticked,
     Why,
 )
+from streaming.gather.address import Address
 from streaming.gather.entry import Origin
-from streaming.gather.open_event import EventKey
 from streaming.happenings import Changed, Happening, Published, encoded
 from streaming.side.beside import Both, BothOutput
 from streaming.untold import Came, Seen, Untold, untold
@@ -128,7 +128,7 @@ class _Run:
     came: dict[str, Came] = field(default_factory=dict)
     _arrived: dict[Origin, Arrived | Refused] = field(default_factory=dict)
     _lines: dict[Origin, int] = field(default_factory=dict)
-    _seen: dict[tuple[EventKey, str], Seen] = field(default_factory=dict)
+    _seen: dict[tuple[Address, str], Seen] = field(default_factory=dict)
     _plans: dict[int, Plan] = field(default_factory=dict)
     _heap: list[tuple[int, int, Happening | Input]] = field(default_factory=list)
     _order: Iterator[int] = field(default_factory=count)
@@ -239,8 +239,7 @@ class _Run:
 
     def _look(self, happened: Arrived | Heard, outputs: list[BothOutput]) -> None:
         """Note the events that this is about."""
-        about = happened.message if isinstance(happened, Arrived) else happened.record
-        at = (happened.broker, about.topic, about.key)
+        at = happened.at
         slot = self.state.slots.get(at)
         for event in slot.open if slot else ():
             self._seen[at, event.id] = Seen.opened(event)
@@ -248,7 +247,9 @@ class _Run:
             # A measurement is an event of its own, and over at once.
             for output in outputs:
                 if isinstance(output, Decided) and output.event is not None and (at, output.event) not in self._seen:
-                    report = events.report(happened.message, happened.published_ms, self.snapshot.topic(at[1]), self.rules.bounds)
+                    report = events.report(
+                        happened.message, happened.published_ms, self.snapshot.topic(at.topic), self.rules.bounds
+                    )
                     self._seen[at, output.event] = Seen.measured(output.event, at, happened, report)
 
     # ---- what came of it ----------------------------------------------------------------------------------------------

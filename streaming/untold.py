@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from streaming.broker.values import Arrived
-from streaming.gather.open_event import EventKey, OpenEvent, Span
+from streaming.gather.address import Address
+from streaming.gather.open_event import OpenEvent, Span
 from tidings import event as events
 from tidings.predicate import And, Or, Predicate, Truth, Verdict, evaluate, fields_of, render
 from tidings.registers import Register
@@ -49,7 +50,7 @@ class Seen:
     """An event as a broker knew it. ``knowledge`` is asked when all is over."""
 
     event: str
-    at: EventKey
+    at: Address
     opened_ms: int
     span: Span
     knowledge: Callable[[], Mapping[str, Register]]
@@ -60,7 +61,7 @@ class Seen:
         return Seen(event.id, event.at, event.opened_ms, event.span, lambda: event.knowledge)
 
     @staticmethod
-    def measured(event: str, at: EventKey, arrived: Arrived, report: Mapping[str, Register]) -> Seen:
+    def measured(event: str, at: Address, arrived: Arrived, report: Mapping[str, Register]) -> Seen:
         """A measurement: known whole, and over, when it comes."""
         published_ms = arrived.published_ms
         return Seen(event, at, arrived.origin.append_ms, Span(published_ms, published_ms), lambda: report)
@@ -106,7 +107,7 @@ def untold(
         detail = f"its broker {subscription.broker!r} is not in the overlay"
         yield Untold(subscription.name, topic, Silence.NO_SUCH_BROKER, detail)
         return
-    mine = list(_known_to(plan, subscription, [each for each in seen if each.at[1] == topic]))
+    mine = list(_known_to(plan, subscription, [each for each in seen if each.at.topic == topic]))
     if not mine:
         why, detail = Silence.NOTHING_PUBLISHED, f"no message is about the topic {topic!r}"
         if topic in aside:
@@ -138,9 +139,9 @@ def _known_to(plan: Plan, subscription: Subscription, seen: list[Seen]) -> Itera
     window_ms = plan.topic(subscription.topic).timing.window_ms
     parts = plan.route(subscription.topic).part_of
     taken: dict[str, list[Seen]] = {}
-    for each in sorted(seen, key=lambda s: (s.at[0] != subscription.broker, -len(s.knowledge()))):
-        spreads = plan.place(each.at[0], each.at[1]).role is Role.SPREADS
-        others = taken.setdefault(each.at[2], [])
+    for each in sorted(seen, key=lambda s: (s.at.broker != subscription.broker, -len(s.knowledge()))):
+        spreads = plan.place(each.at.broker, each.at.topic).role is Role.SPREADS
+        others = taken.setdefault(each.at.key, [])
         if not any(_same_event(each, other, parts, window_ms if spreads else None) for other in others):
             others.append(each)
     yield from sorted((each for found in taken.values() for each in found), key=lambda s: s.opened_ms)
@@ -151,10 +152,12 @@ def _same_event(a: Seen, b: Seen, parts: Mapping[str, Part], window_ms: int | No
     reports. Across a cut the reports are others, and what they say may be known on one side alone."""
     if a.event == b.event:
         return True
-    if window_ms is None or a.at[0] == b.at[0] or not a.span.joins(b.span, window_ms):
+    if window_ms is None or a.at.broker == b.at.broker or not a.span.joins(b.span, window_ms):
         return False
     known = b.facts
-    return not _apart(parts, a.at[0], b.at[0]) or all(n in known and same(known[n], value) for n, value in a.facts.items())
+    return not _apart(parts, a.at.broker, b.at.broker) or all(
+        n in known and same(known[n], value) for n, value in a.facts.items()
+    )
 
 
 def _apart(parts: Mapping[str, Part], a: str, b: str) -> bool:

@@ -31,14 +31,11 @@ def wait(desk: Desk, happened: Arrived) -> None:
     passed, sender = happened.passed, happened.sender
     assert passed is not None
     assert sender is not None
-    at = (happened.broker, *passed.about)
-    slot = desk.state.slots.setdefault(at, Slot())
-    before = slot.size
     until_ms = happened.origin.append_ms + desk.rules.patience_ms
     sent = passed.message, passed.published_ms, passed.entry, passed.hops, passed.version
-    slot.ahead.append(Ahead(happened.origin, until_ms, sender, *sent))
-    desk.state.carried.add(at[:2])
-    desk.state.size += slot.size - before
+    with desk.slot(happened.at) as slot:
+        slot.ahead.append(Ahead(happened.origin, until_ms, sender, *sent))
+    desk.state.carried.add(happened.at.place)
     desk.decide(happened.origin, happened.broker, Outcome.HELD, Why.HOLDING)
     desk.wake_at(until_ms)
 

@@ -19,13 +19,13 @@ def put_event_aside(desk: Desk, event: OpenEvent, reason: str, detail: str, fiel
     """Put an event aside, or some of its fields, under the id of the event and the time of its first report."""
     facts = {name: value for name, value in events.facts(event.knowledge).items() if fields is None or name in fields}
     origin = event.first or Origin("", 0, 0, event.opened_ms)
-    entry = merged_entry(origin, event.at[1], event.at[2], event.id, event.span.first_ms, facts)
+    entry = merged_entry(origin, event.at.topic, event.at.key, event.id, event.span.first_ms, facts)
     desk.outputs.append(PutAside(origin, Outcome.LATE, reason, detail, entry, merged=True))
 
 
 def put_kept_aside(desk: Desk, event: OpenEvent, detail: str) -> None:
     """Put aside what some subscribers could not be told: reports that were kept as they came, and what else they are owed."""
-    books = desk.books(event.at[0])
+    books = desk.books(event.at.broker)
     desk.outputs.extend(PutAside(entry.origin, Outcome.LATE, Why.CUT_OFF, detail, entry) for entry in event.kept)
     if event.owed:
         put_event_aside(desk, event, Why.CUT_OFF, detail, event.owed)

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from streaming.broker.books import Books
 from streaming.broker.state import BucketState, Filter, Progress, Slot, Slots
-from streaming.gather.open_event import EventKey
+from streaming.gather.address import Address
 from tidings.errors import BadState
 
 FORMAT = 3
@@ -46,7 +46,7 @@ class Head(Struct, array_like=True):
     ticks: list[tuple[int, int]] = []
     carried: list[tuple[str, str]] = []
     progress: dict[str, Progress] = {}
-    ending: list[tuple[EventKey, int]] = []
+    ending: list[tuple[Address, int]] = []
     ways: dict[str, int] = {}
     beats_due: dict[str, list[int]] = {}
 
@@ -54,7 +54,7 @@ class Head(Struct, array_like=True):
 class Packed(Struct, array_like=True):
     """A slot with its place."""
 
-    at: EventKey
+    at: Address
     slot: Slot
 
 
@@ -104,12 +104,12 @@ def decode(blob: bytes) -> BucketState:
     return state
 
 
-def pack_slot(at: EventKey, slot: Slot) -> bytes:
+def pack_slot(at: Address, slot: Slot) -> bytes:
     """One slot by itself."""
     return _encoder.encode(Packed(at, slot))
 
 
-def unpack_slot(data: bytes) -> tuple[EventKey, Slot]:
+def unpack_slot(data: bytes) -> tuple[Address, Slot]:
     """What `pack_slot` packed."""
     packed = _packed.decode(data)
     return packed.at, packed.slot

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from streaming.broker.blob import pack
 from streaming.broker.values import EventNews, HandOver, LinkRecord, PassedOn, Stamp, WindowRecord
+from streaming.gather.address import Address
 from streaming.gather.entry import Entry
 from streaming.gather.open_event import Closed, OpenEvent, Span
 from streaming.windows.items import Aggregated, Publication, Through, Windowed
@@ -99,7 +100,7 @@ def _record(topic: str, key: str, body: _Body, limits: MessageLimits) -> LinkRec
             return EventNews(topic, key, body.event, body.span, body.knowledge, *counts)
         case _HandOver():
             for event in body.events:
-                event.at = ("", topic, key)
+                event.at = Address("", topic, key)
             return HandOver(topic, key, body.events, body.closed, body.hops, body.version)
         case Publication() | Aggregated() | Through():
             return WindowRecord(topic, key, body)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from streaming.broker.books import Books
-from streaming.broker.state import BucketState, Rules
+from streaming.broker.state import BucketState, Rules, Slot
 from streaming.broker.values import Arrived, Decided, LinkRecord, Offer, Outcome, Output, PutAside, Send, Stamp, kind_of
+from streaming.gather.address import Address
 from streaming.gather.entry import Entry, Origin
 from streaming.gather.open_event import OpenEvent
 from streaming.windows.items import Windowed
@@ -41,15 +43,30 @@ class Desk:
         return self.plan.topic(name)
 
     def place_of(self, event: OpenEvent) -> Place:
-        return self.plan.place(event.at[0], event.at[1])
+        return self.plan.place(event.at.broker, event.at.topic)
 
     def subscriptions(self, event: OpenEvent) -> tuple[Subscription, ...]:
-        return self.plan.snapshot.by_topic.get(event.at[:2], ())
+        return self.plan.snapshot.by_topic.get(event.at.place, ())
 
     def interested(self, event: OpenEvent) -> Iterable[Subscription]:
         """Those of them that the event may concern."""
-        index = self.plan.snapshot.index(event.at[:2])
-        return index.candidates(event.at[2], events.facts(event.knowledge) if index.needs_facts else {})
+        index = self.plan.snapshot.index(event.at.place)
+        return index.candidates(event.at.key, events.facts(event.knowledge) if index.needs_facts else {})
+
+    @contextmanager
+    def slot(self, at: Address) -> Iterator[Slot]:
+        """What is remembered there, to be changed."""
+        slot = self.state.slots.setdefault(at, Slot())
+        with self.counted(at, slot):
+            yield slot
+
+    @contextmanager
+    def counted(self, at: Address, slot: Slot) -> Iterator[None]:
+        """How much is remembered is counted along, and an empty slot is dropped."""
+        before = slot.size
+        yield
+        self.state.size += slot.size - before
+        self.state.drop_if_empty(at)
 
     def slack_ms(self, at: tuple[str, str]) -> int:
         """How long what entered elsewhere may be on its way to a broker, as far as it is waited for."""
@@ -122,7 +139,7 @@ class Desk:
             event.sources.add(source)
             event.source_count += 1
         else:
-            self.books(event.at[0]).left_out["sources"] += 1
+            self.books(event.at.broker).left_out["sources"] += 1
 
     def sources_of(self, event: OpenEvent) -> set[int]:
         """Digests of all who reported."""

@@ -12,8 +12,9 @@ from streaming.broker.state import Slot
 from streaming.broker.telling import deliver, release, settle_all, tell, watch
 from streaming.broker.timers import advance_all, close, tell_last
 from streaming.broker.values import Arrived, Outcome, PutAside, Unsent, Why
+from streaming.gather.address import Address
 from streaming.gather.entry import Entry, Origin
-from streaming.gather.open_event import EventKey, OpenEvent, open_event
+from streaming.gather.open_event import OpenEvent, open_event
 from tidings import event as events
 from tidings.errors import Unreadable
 from tidings.predicate import Verdict
@@ -22,7 +23,7 @@ from tidings.values import Value, source_digest
 from topology.plan import Role
 
 
-def gather(desk: Desk, at: EventKey, slot: Slot, topic: Topic, arrived: Arrived) -> None:
+def gather(desk: Desk, at: Address, slot: Slot, topic: Topic, arrived: Arrived) -> None:
     """Join a message to its event, or open one. What would belong to a closed event is late.
 
     What counts is when it entered the overlay, not when it came here.
@@ -59,13 +60,13 @@ def _too_old(desk: Desk, arrived: Arrived, topic: Topic) -> bool:
     return too_old or published_ms + 2 * window_ms + slack_ms <= arrived.origin.append_ms
 
 
-def _late(desk: Desk, at: EventKey, topic: Topic, arrived: Arrived) -> None:
+def _late(desk: Desk, at: Address, topic: Topic, arrived: Arrived) -> None:
     waited_ms = arrived.origin.append_ms - arrived.published_ms
     detail = f"published {waited_ms} ms before it arrived; the window is {topic.timing.window_ms} ms"
     way_ms = arrived.origin.append_ms - arrived.entry.origin.append_ms
-    if way_ms > desk.slack_ms(at[:2]) and arrived.passed:
-        detail += f"; it was on its way for {way_ms} ms, and {desk.slack_ms(at[:2])} are waited for"
-    desk.put_aside(arrived.origin, at[0], Why.WINDOW_CLOSED, detail, Outcome.LATE, _entry(arrived))
+    if way_ms > desk.slack_ms(at.place) and arrived.passed:
+        detail += f"; it was on its way for {way_ms} ms, and {desk.slack_ms(at.place)} are waited for"
+    desk.put_aside(arrived.origin, at.broker, Why.WINDOW_CLOSED, detail, Outcome.LATE, _entry(arrived))
 
 
 def _entry(arrived: Arrived) -> Entry | None:
@@ -74,7 +75,7 @@ def _entry(arrived: Arrived) -> Entry | None:
 
 
 def _join(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, arrived: Arrived) -> None:
-    broker, append_ms, bounds = event.at[0], arrived.origin.append_ms, desk.rules.bounds
+    broker, append_ms, bounds = event.at.broker, arrived.origin.append_ms, desk.rules.bounds
     report = events.report(arrived.message, arrived.published_ms, topic, bounds)
     knowledge = events.join(event.knowledge, report, bounds)
     if len(knowledge) > desk.rules.event_fields:
@@ -114,7 +115,7 @@ def let_leave(desk: Desk, event: OpenEvent, topic: Topic, append_ms: int) -> Non
 
 def enter(desk: Desk, event: OpenEvent, origin: Origin, added: events.Added, sender: str | None) -> None:
     """Enter a message that was joined into the books."""
-    broker = event.at[0]
+    broker = event.at.broker
     if added.news:
         outcome, reason = Outcome.HELD, Why.HOLDING
         event.held += 1
@@ -140,11 +141,11 @@ def _keep_if_cut(desk: Desk, event: OpenEvent, arrived: Arrived, news: Iterable[
         event.kept.append(arrived.entry)
     else:
         event.owed.update(news)
-        desk.books(event.at[0]).left_out["kept"] += 1
+        desk.books(event.at.broker).left_out["kept"] += 1
 
 
 def measure(
-    desk: Desk, at: EventKey, slot: Slot, topic: Topic, arrived: Arrived, *, crossed: bool, counted: tuple[Taken, list[str]]
+    desk: Desk, at: Address, slot: Slot, topic: Topic, arrived: Arrived, *, crossed: bool, counted: tuple[Taken, list[str]]
 ) -> None:
     """A topic of measurements: each message is an event of its own, told at once. ``crossed``: it also left over a link.
 
@@ -158,7 +159,7 @@ def measure(
     if message.source is not None:
         event.source_count = 1
     event.held, event.held_fields = 1, set(event.knowledge)
-    desk.decide(origin, at[0], Outcome.HELD, Why.HOLDING, event.id, frozenset(event.knowledge))
+    desk.decide(origin, at.broker, Outcome.HELD, Why.HOLDING, event.id, frozenset(event.knowledge))
     told = tell(desk, event, topic, desk.interested(event), origin.append_ms)
     deliver(desk, event, told, set(event.knowledge) if crossed else set(), origin.append_ms)
     if slot.caps:
@@ -166,7 +167,7 @@ def measure(
     taken, too_late_for = counted
     away = _put_aside_if_cut(desk, at, arrived, events.facts(event.knowledge))
     is_late = event.held > 0 and not crossed and taken is Taken.MISSED
-    books = desk.books(at[0])
+    books = desk.books(at.broker)
     if away:
         books.left_out["cut-off"] += not (event.held > 0 and not crossed and taken is Taken.NOWHERE)
     settle_all(event, books, *_end(crossed, taken, away))
@@ -178,7 +179,7 @@ def measure(
         books.left_out["window"] += not is_late
 
 
-def _put_aside_if_cut(desk: Desk, at: EventKey, arrived: Arrived, facts: Mapping[str, Value]) -> bool:
+def _put_aside_if_cut(desk: Desk, at: Address, arrived: Arrived, facts: Mapping[str, Value]) -> bool:
     """Put a measurement aside if no link leads from where its way begins to some subscribers that want it.
 
     It is over when it comes: there is nothing to wait for.
@@ -195,10 +196,10 @@ def _put_aside_if_cut(desk: Desk, at: EventKey, arrived: Arrived, facts: Mapping
     return bool(away)
 
 
-def measure_again(desk: Desk, at: EventKey, topic: Topic, arrived: Arrived) -> None:
+def measure_again(desk: Desk, at: Address, topic: Topic, arrived: Arrived) -> None:
     """A measurement that was taken in before has gone on once more, by other ways: these may lead to fewer than those did."""
     report = events.report(arrived.message, arrived.published_ms, topic, desk.rules.bounds)
-    desk.books(at[0]).left_out["cut-off"] += _put_aside_if_cut(desk, at, arrived, events.facts(report))
+    desk.books(at.broker).left_out["cut-off"] += _put_aside_if_cut(desk, at, arrived, events.facts(report))
 
 
 def _end(crossed: bool, taken: Taken, cut_off: bool) -> tuple[Outcome, Why]:
@@ -221,7 +222,7 @@ def seen_before(desk: Desk, broker: str, slot: Slot, topic: Topic, arrived: Arri
         desk.decide(arrived.origin, broker, Outcome.REDUNDANT, Why.REPEAT)
         return True
     if _too_old(desk, arrived, topic):
-        _late(desk, (broker, topic.name, arrived.message.key), topic, arrived)
+        _late(desk, arrived.at, topic, arrived)
         return True
     slot.seen[message_id] = entered_ms + topic.timing.remember_ms + slack_ms
     desk.wake_at(slot.seen[message_id])
@@ -233,11 +234,11 @@ def make_room(desk: Desk, now_ms: int) -> None:
     state = desk.state
     while state.size > desk.rules.open_events:
         at, slot = state.slots.oldest()
-        size, topic = slot.size, desk.topic(at[1])
+        size, topic = slot.size, desk.topic(at.topic)
         for event in list(slot.open):
             close(desk, slot, event, topic, now_ms)
-            desk.books(at[0]).evicted += 1
-        give_up(desk, at[0], slot)
-        desk.books(at[0]).left_out["digest"] += sum(len(cap.ended) for cap in slot.caps.values())
+            desk.books(at.broker).evicted += 1
+        give_up(desk, at.broker, slot)
+        desk.books(at.broker).left_out["digest"] += sum(len(cap.ended) for cap in slot.caps.values())
         del state.slots[at]
         state.size -= size

@@ -17,7 +17,8 @@ from streaming.broker.state import Slot
 from streaming.broker.telling import facts_known, knows, release, settle_all, tell_on
 from streaming.broker.timers import tell_news
 from streaming.broker.values import HandOver, Heard, Outcome, Why
-from streaming.gather.open_event import EventKey, OpenEvent, find_event
+from streaming.gather.address import Address
+from streaming.gather.open_event import OpenEvent, find_event
 from tidings import event as events
 from tidings.topic import Topic
 from topology.plan import Place, Plan, Role
@@ -25,17 +26,17 @@ from topology.plan import Place, Plan, Role
 _KEEPS = frozenset({Role.GATHERS, Role.SPREADS})
 
 
-def owns(desk: Desk, at: EventKey, record: HandOver) -> bool:
+def owns(desk: Desk, at: Address, record: HandOver) -> bool:
     """Whether a hand-over has come to where it stays, for now at least."""
-    if desk.plan.place(at[0], at[1]).role in _KEEPS:
+    if desk.plan.place(at.broker, at.topic).role in _KEEPS:
         return True
     if desk.state.version < record.version:
-        desk.state.carried.add(at[:2])
+        desk.state.carried.add(at.place)
         return True
     return False
 
 
-def hand_over(desk: Desk, at: EventKey, slot: Slot, before: Plan, now_ms: int) -> None:
+def hand_over(desk: Desk, at: Address, slot: Slot, before: Plan, now_ms: int) -> None:
     """Another broker gathers now. What was held here is let go, and all that is known goes there."""
     broker, name, key = at
     topic, books = desk.topic(name), desk.books(broker)
@@ -58,9 +59,9 @@ def hand_over(desk: Desk, at: EventKey, slot: Slot, before: Plan, now_ms: int) -
         desk.send(broker, to, HandOver(name, key, tuple(handed), graves, 1, desk.state.version), now_ms)
 
 
-def take_over(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Heard, record: HandOver) -> None:
+def take_over(desk: Desk, at: Address, slot: Slot, topic: Topic, happened: Heard, record: HandOver) -> None:
     """From here on this broker gathers: join what the other knew, and tell who does not know it."""
-    append_ms, books = happened.origin.append_ms, desk.books(at[0])
+    append_ms, books = happened.origin.append_ms, desk.books(at.broker)
     known_graves = {(closed.span.first_ms, closed.span.last_ms) for closed in slot.closed}
     for grave in record.closed:
         if grave.forget_ms > append_ms and (grave.span.first_ms, grave.span.last_ms) not in known_graves:
@@ -86,7 +87,7 @@ def take_over(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Hear
         desk.wake_at(event.next_ms(topic))
 
 
-def hand_on(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Heard, record: HandOver) -> None:
+def hand_on(desk: Desk, at: Address, slot: Slot, topic: Topic, happened: Heard, record: HandOver) -> None:
     """On its way, a hand-over leaves what it knows with each broker that it passes, and takes along what that knows."""
     broker, append_ms = happened.broker, happened.origin.append_ms
     to = _next(desk, desk.plan.place(broker, record.topic), happened.sender)
@@ -115,7 +116,7 @@ def owe_if_cut(desk: Desk, event: OpenEvent, news: Iterable[str], version: int) 
         event.owed.update(news)
 
 
-def _joined(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Heard, handed: OpenEvent, version: int) -> OpenEvent:
+def _joined(desk: Desk, at: Address, slot: Slot, topic: Topic, happened: Heard, handed: OpenEvent, version: int) -> OpenEvent:
     """The event as it is known here, with all that was known of it there."""
     event = find_event(at, slot.open, slot.closed, topic, handed.id, handed.span, happened.origin.append_ms)
     before, event.knowledge = event.knowledge, events.join(event.knowledge, handed.knowledge, desk.rules.bounds)
@@ -162,6 +163,8 @@ def _way_out(desk: Desk, before: Plan, broker: str, topic: str) -> str | None:
 
 def _give_up(desk: Desk, event: OpenEvent) -> None:
     """The broker was taken out of the overlay, and no way leads out of it: what it knows is put aside, if anybody asks for it."""
-    if event.at[1] not in desk.plan.asked_topics:
+    if event.at.topic not in desk.plan.asked_topics:
         return
-    put_event_aside(desk, event, Why.CUT_OFF, f"broker {event.at[0]!r} was taken out of the overlay, and no link leads out of it")
+    put_event_aside(
+        desk, event, Why.CUT_OFF, f"broker {event.at.broker!r} was taken out of the overlay, and no link leads out of it"
+    )

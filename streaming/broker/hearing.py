@@ -16,7 +16,8 @@ from streaming.broker.state import Slot
 from streaming.broker.telling import facts_known, knows, tell_link, tell_on
 from streaming.broker.timers import advance_all, tell_news
 from streaming.broker.values import EventNews, Heard, Outcome, Why, WindowRecord
-from streaming.gather.open_event import EventKey, OpenEvent, find_event, open_from
+from streaming.gather.address import Address
+from streaming.gather.open_event import OpenEvent, find_event, open_from
 from tidings import event as events
 from tidings.topic import Topic
 from tidings.values import fact_digest
@@ -31,32 +32,28 @@ def heard(desk: Desk, happened: Heard) -> None:
     if isinstance(record, WindowRecord):
         hear_window(desk, happened, record)
         return
-    at: EventKey = (happened.broker, record.topic, record.key)
-    slot = desk.state.slots.setdefault(at, Slot())
-    before = slot.size
-    topic = desk.topic(record.topic)
-    advance_all(desk, slot, topic, happened.origin.append_ms)
-    if isinstance(record, EventNews):
-        _learn(desk, at, slot, topic, happened, record)
-    elif owns(desk, at, record):
-        take_over(desk, at, slot, topic, happened, record)
-    else:
-        hand_on(desk, at, slot, topic, happened, record)
-    desk.state.size += slot.size - before
-    desk.state.drop_if_empty(at)
+    at, topic = happened.at, desk.topic(record.topic)
+    with desk.slot(at) as slot:
+        advance_all(desk, slot, topic, happened.origin.append_ms)
+        if isinstance(record, EventNews):
+            _learn(desk, at, slot, topic, happened, record)
+        elif owns(desk, at, record):
+            take_over(desk, at, slot, topic, happened, record)
+        else:
+            hand_on(desk, at, slot, topic, happened, record)
     make_room(desk, happened.origin.append_ms)
 
 
-def _learn(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Heard, news: EventNews) -> None:
+def _learn(desk: Desk, at: Address, slot: Slot, topic: Topic, happened: Heard, news: EventNews) -> None:
     """Join what a neighbour knows. It has waited long enough there, so it goes on at once."""
-    desk.books(at[0]).received += 1
+    desk.books(at.broker).received += 1
     append_ms, sender = happened.origin.append_ms, happened.sender
-    if not desk.plan.has(at[0]) and news.version <= desk.state.version:
+    if not desk.plan.has(at.broker) and news.version <= desk.state.version:
         _turn_away(desk, at, happened, news)
         return
-    if sender != desk.plan.place(at[0], at[1]).toward and _was_told(slot, news):
+    if sender != desk.plan.place(at.broker, at.topic).toward and _was_told(slot, news):
         # What a neighbour still remembers of an event that has ended here: all of it was told.
-        desk.decide(happened.origin, at[0], Outcome.REDUNDANT, Why.KNOWN, news.event)
+        desk.decide(happened.origin, at.broker, Outcome.REDUNDANT, Why.KNOWN, news.event)
         return
     event = find_event(at, slot.open, slot.closed, topic, news.event, news.span, append_ms)
     knowledge = events.join(event.knowledge, news.knowledge, desk.rules.bounds)
@@ -79,7 +76,7 @@ def _learn(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Heard, 
     desk.wake_at(event.next_ms(topic))
 
 
-def _turn_away(desk: Desk, at: EventKey, happened: Heard, news: EventNews) -> None:
+def _turn_away(desk: Desk, at: Address, happened: Heard, news: EventNews) -> None:
     """The broker was taken out of the overlay while this was on its way. Who sent it knows it, and tells it by other ways; but to
     those whom no link leads to from there, nobody can tell it."""
     broker, name, _ = at

@@ -72,9 +72,6 @@ def _by_offset(at: tuple[str, int], rows: list[Any]) -> Iterator[tuple[int, tupl
         yield time_ms, at, row.offset, row
 
 
-_DIFFERENTLY = "topic and key were read differently when it was routed"
-
-
 def _tick(value: bytes, append_ms: int, ticker: Ticker) -> list[Input]:
     """What a tick says: to the service that it is of, which control data holds; to all, how far that service is."""
     found: list[Input] = []

@@ -7,8 +7,9 @@ from streaming.broker.progress import heard_ms
 from streaming.broker.state import Slot
 from streaming.broker.telling import settle, settle_all
 from streaming.broker.values import Outcome, Tell, Ticked, Why
+from streaming.gather.address import Address
 from streaming.gather.ledger import Cap, Waiting
-from streaming.gather.open_event import EventKey, OpenEvent
+from streaming.gather.open_event import OpenEvent
 from streaming.notify.digest import digest
 from streaming.notify.tell import owed, unmet
 from tidings.notification import Notification, Reason, heartbeat_id
@@ -25,7 +26,7 @@ _FROM_THE_NEXT_TICK = -1
 
 def end_waiting(desk: Desk, slot: Slot, event: OpenEvent, now_ms: int) -> None:
     """An event ends while something of it waits: news without a place stays for the digest, the rest is not told."""
-    subscriptions, books = desk.plan.snapshot.subscriptions, desk.books(event.at[0])
+    subscriptions, books = desk.plan.snapshot.subscriptions, desk.books(event.at.broker)
     kept: set[str] = set()
     for name, ledger in event.ledgers.items():
         if (ledger.due_ms is None and not ledger.capped) or name not in subscriptions:
@@ -34,7 +35,7 @@ def end_waiting(desk: Desk, slot: Slot, event: OpenEvent, now_ms: int) -> None:
         if (why := unmet(event, subscription, now_ms)) is not None:
             books.cancelled[why] += 1
         elif ledger.capped and (news := owed(event, subscription)) is not None:
-            cap = slot.caps.setdefault(name, Cap(event.at[2]))
+            cap = slot.caps.setdefault(name, Cap(event.at.key))
             cap.wait(subscription.at_most, now_ms)
             cap.ended.append(news)
             kept.update(news.news)
@@ -76,9 +77,9 @@ def forget_caps(desk: Desk, slot: Slot, now_ms: int) -> None:
     desk.wake_at(slot.forget_ms)
 
 
-def reconsider_caps(desk: Desk, at: EventKey, slot: Slot, before: Plan, now_ms: int) -> None:
+def reconsider_caps(desk: Desk, at: Address, slot: Slot, before: Plan, now_ms: int) -> None:
     """Subscriptions have changed: the places of those that went are forgotten, what waits for another number is looked at."""
-    current = {s.name: s for s in desk.plan.snapshot.by_topic.get(at[:2], ())}
+    current = {s.name: s for s in desk.plan.snapshot.by_topic.get(at.place, ())}
     slot.caps = {name: cap for name, cap in slot.caps.items() if name in current}
     for name, cap in slot.caps.items():
         if cap.due_ms is not None and before.snapshot.subscriptions.get(name) != current[name]:

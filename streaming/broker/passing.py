@@ -9,7 +9,7 @@ from streaming.broker.gathering import gather, make_room, measure, measure_again
 from streaming.broker.offering import offer_publication
 from streaming.broker.state import Slot
 from streaming.broker.values import Arrived, Outcome, PassedOn, Unsent, Why
-from streaming.gather.open_event import EventKey
+from streaming.gather.address import Address
 from tidings import event as events
 from tidings.errors import Unreadable
 from tidings.topic import Topic
@@ -56,23 +56,19 @@ def _take_in(desk: Desk, happened: Arrived) -> None:
 
 
 def _take(desk: Desk, happened: Arrived, place: Place) -> None:
-    at: EventKey = (happened.broker, happened.message.topic, happened.message.key)
-    topic = desk.topic(happened.message.topic)
-    slot = desk.state.slots.setdefault(at, Slot())
-    before = slot.size
-    if place.role is Role.SPREADS:
-        _spread(desk, at, slot, topic, happened, place)
-    else:
-        gather(desk, at, slot, topic, happened)
-    desk.state.size += slot.size - before
-    desk.state.drop_if_empty(at)
+    at, topic = happened.at, desk.topic(happened.message.topic)
+    with desk.slot(at) as slot:
+        if place.role is Role.SPREADS:
+            _spread(desk, at, slot, topic, happened, place)
+        else:
+            gather(desk, at, slot, topic, happened)
     make_room(desk, happened.origin.append_ms)
 
 
 def _known_here(desk: Desk, happened: Arrived) -> bool:
     """Drop a publication that would change nothing of what the gatherer has told this broker: it would not there either."""
     message = happened.message
-    slot = desk.state.slots.get((happened.broker, message.topic, message.key))
+    slot = desk.state.slots.get(happened.at)
     topic, bounds = desk.topic(message.topic), desk.rules.bounds
     for event in slot.open if slot else ():
         if event.closes_ms(topic) > happened.origin.append_ms and event.span.fits(happened.published_ms, topic.timing.window_ms):
@@ -113,9 +109,9 @@ def _turn_back(desk: Desk, happened: Arrived) -> None:
         desk.put_aside(happened.origin, happened.broker, reason, detail, entry=happened.entry if happened.passed else None)
 
 
-def _spread(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Arrived, place: Place) -> None:
+def _spread(desk: Desk, at: Address, slot: Slot, topic: Topic, happened: Arrived, place: Place) -> None:
     """Nobody gathers for all: send the message to every neighbour beyond which it is wanted, and take it for those here."""
-    if not topic.gather and seen_before(desk, at[0], slot, topic, happened):
+    if not topic.gather and seen_before(desk, at.broker, slot, topic, happened):
         if _leads_on(desk, slot, happened):
             _send_on(desk, at, happened, place)
             measure_again(desk, at, topic, happened)
@@ -126,10 +122,10 @@ def _spread(desk: Desk, at: EventKey, slot: Slot, topic: Topic, happened: Arrive
     counted = offer_publication(desk, happened, crossed)
     if not topic.gather:
         measure(desk, at, slot, topic, happened, crossed=bool(crossed), counted=counted)
-    elif at[:2] in desk.plan.snapshot.by_topic or not crossed or place.cut_off:
+    elif at.place in desk.plan.snapshot.by_topic or not crossed or place.cut_off:
         gather(desk, at, slot, topic, happened)
     else:
-        desk.decide(happened.origin, at[0], Outcome.FORWARDED, Why.TO_SUBSCRIBERS)
+        desk.decide(happened.origin, at.broker, Outcome.FORWARDED, Why.TO_SUBSCRIBERS)
 
 
 def _leads_on(desk: Desk, slot: Slot, happened: Arrived) -> bool:
@@ -141,12 +137,12 @@ def _leads_on(desk: Desk, slot: Slot, happened: Arrived) -> bool:
     return True
 
 
-def _send_on(desk: Desk, at: EventKey, happened: Arrived, place: Place) -> set[str]:
+def _send_on(desk: Desk, at: Address, happened: Arrived, place: Place) -> set[str]:
     """Send a message where it is wanted, but not back; unless it came by old ways: then those that hold begin here."""
     back = None if desk.begins(happened) else happened.sender
     links = {neighbour: profile for neighbour, profile in place.links.items() if neighbour != back}
-    offered = Offered(at[0], at[1], at[2], happened.message.fields, happened.origin.append_ms)
-    unsent, crossed = desk.books(at[0]).unsent, set()
+    offered = Offered(at.broker, at.topic, at.key, happened.message.fields, happened.origin.append_ms)
+    unsent, crossed = desk.books(at.broker).unsent, set()
     for neighbour, goes in wanted(desk, place, offered, links).items():
         if not goes:
             unsent[neighbour, Unsent.FILTERED] += 1

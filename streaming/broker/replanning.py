@@ -14,7 +14,8 @@ from streaming.broker.progress import note_ways
 from streaming.broker.state import Slot
 from streaming.broker.telling import deliver, release, settle_all, tell, tell_links, tell_up, watch
 from streaming.broker.values import Outcome, Why
-from streaming.gather.open_event import EventKey, OpenEvent
+from streaming.gather.address import Address
+from streaming.gather.open_event import OpenEvent
 from tidings.subscription import Subscription
 from topology.plan import Place, Plan, Role
 from topology.profile import Profile
@@ -36,41 +37,42 @@ def reconsider(desk: Desk, before: Plan, now_ms: int) -> None:
         return change.any or at in carried
 
     for at, slot in desk.state.slots.at(concerns):
-        size, change = slot.size, changes[at[:2]]
-        catch_up(desk, at[0], slot, now_ms)
-        moves = bool(slot.open) and change.now.role in _LEFT and (change.was.role in _KEPT or at[:2] in carried)
-        for event in slot.open:
-            _reconsider(desk, event, before, change, now_ms)
-        for grave in slot.closed:
-            grave.ledgers = {name: ledger for name, ledger in grave.ledgers.items() if name in change.kept}
-        reconsider_caps(desk, at, slot, before, now_ms)
-        desk.state.size += slot.size - size
-        if moves:
-            hand_over(desk, at, slot, before, now_ms)
-        for event in slot.open:
-            _tell_neighbours(desk, event, change, now_ms)
-        if change.now.role is Role.GONE:
-            _forget(desk, at, slot)
-        elif slot.ahead:
-            desk.state.carried.add(at[:2])
-        else:
-            desk.state.drop_if_empty(at)
+        change = changes[at.place]
+        moves = bool(slot.open) and change.now.role in _LEFT and (change.was.role in _KEPT or at.place in carried)
+        with desk.counted(at, slot):
+            _apply(desk, at, slot, before, change, now_ms, moves=moves)
 
 
-def _forget(desk: Desk, at: EventKey, slot: Slot) -> None:
+def _apply(desk: Desk, at: Address, slot: Slot, before: Plan, change: _Change, now_ms: int, *, moves: bool) -> None:
+    catch_up(desk, at.broker, slot, now_ms)
+    for event in slot.open:
+        _reconsider(desk, event, before, change, now_ms)
+    for grave in slot.closed:
+        grave.ledgers = {name: ledger for name, ledger in grave.ledgers.items() if name in change.kept}
+    reconsider_caps(desk, at, slot, before, now_ms)
+    if moves:
+        hand_over(desk, at, slot, before, now_ms)
+    for event in slot.open:
+        _tell_neighbours(desk, event, change, now_ms)
+    if slot.ahead:
+        desk.state.carried.add(at.place)
+    if change.now.role is Role.GONE:
+        _forget(desk, at, slot)
+
+
+def _forget(desk: Desk, at: Address, slot: Slot) -> None:
     """The broker was taken out of the overlay."""
-    del desk.state.slots[at]
     desk.state.ending.pop(at, None)
-    desk.state.size -= slot.size
     for event in slot.open:
         if event.owed:
-            _put_owed_aside(desk, event, f"broker {at[0]!r} was taken out of the overlay")
-        settle_all(event, desk.books(at[0]), Outcome.MERGED, Why.UNWANTED)
+            _put_owed_aside(desk, event, f"broker {at.broker!r} was taken out of the overlay")
+        settle_all(event, desk.books(at.broker), Outcome.MERGED, Why.UNWANTED)
+    slot.open, slot.closed, slot.seen, slot.spread, slot.caps = [], [], {}, {}, {}
 
 
 def _put_owed_aside(desk: Desk, event: OpenEvent, detail: str) -> None:
     put_event_aside(desk, event, Why.CUT_OFF, detail, event.owed)
-    desk.books(event.at[0]).left_out["cut-off"] += 1
+    desk.books(event.at.broker).left_out["cut-off"] += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,7 @@ def _reconsider(desk: Desk, event: OpenEvent, before: Plan, change: _Change, now
             ledger.reconsider(before.snapshot.subscriptions.get(subscription.name), subscription)
     watch(desk, event, now_ms)
     if event.released:
-        told = tell(desk, event, desk.topic(event.at[1]), change.changed, now_ms)
+        told = tell(desk, event, desk.topic(event.at.topic), change.changed, now_ms)
         deliver(desk, event, told, set(), now_ms)
 
 
@@ -151,7 +153,7 @@ def _note_cut(desk: Desk, event: OpenEvent, change: _Change) -> None:
 
 
 def _tell_neighbours(desk: Desk, event: OpenEvent, change: _Change, now_ms: int) -> None:
-    topic, now = desk.topic(event.at[1]), change.now
+    topic, now = desk.topic(event.at.topic), change.now
     if now.role is Role.SPREADS:
         if change.was.role is not Role.SPREADS and event.release_ms is not None:
             release(desk, event, topic, now_ms)

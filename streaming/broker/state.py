@@ -11,9 +11,10 @@ import msgspec
 from msgspec import Struct
 
 from streaming.broker.books import Books
+from streaming.gather.address import Address
 from streaming.gather.entry import Entry, Origin
 from streaming.gather.ledger import Cap
-from streaming.gather.open_event import Closed, EventKey, OpenEvent
+from streaming.gather.open_event import Closed, OpenEvent
 from tidings.message import Message
 from tidings.registers import Bounds
 from tidings.topic import Topic
@@ -115,32 +116,32 @@ class Progress(Struct, array_like=True):
 class Remembered(Protocol):
     """What is remembered, as the functions of a step need it; in the order it was first heard of."""
 
-    def get(self, at: EventKey, /) -> Slot | None: ...
-    def setdefault(self, at: EventKey, slot: Slot, /) -> Slot: ...
-    def __delitem__(self, at: EventKey, /) -> None: ...
+    def get(self, at: Address, /) -> Slot | None: ...
+    def setdefault(self, at: Address, slot: Slot, /) -> Slot: ...
+    def __delitem__(self, at: Address, /) -> None: ...
     def __len__(self) -> int: ...
-    def __iter__(self) -> Iterator[EventKey]: ...
-    def items(self) -> Iterable[tuple[EventKey, Slot]]: ...
+    def __iter__(self) -> Iterator[Address]: ...
+    def items(self) -> Iterable[tuple[Address, Slot]]: ...
     def values(self) -> Iterable[Slot]: ...
-    def due(self, now_ms: int) -> list[tuple[EventKey, Slot]]: ...
-    def at(self, chosen: Callable[[str, str], bool]) -> list[tuple[EventKey, Slot]]: ...
-    def oldest(self) -> tuple[EventKey, Slot]: ...
+    def due(self, now_ms: int) -> list[tuple[Address, Slot]]: ...
+    def at(self, chosen: Callable[[str, str], bool]) -> list[tuple[Address, Slot]]: ...
+    def oldest(self) -> tuple[Address, Slot]: ...
 
 
-class Slots(dict[EventKey, Slot]):
+class Slots(dict[Address, Slot]):
     """What is remembered, in the order it was first heard of."""
 
-    def due(self, now_ms: int) -> list[tuple[EventKey, Slot]]:
+    def due(self, now_ms: int) -> list[tuple[Address, Slot]]:
         """Where a timer may fire by now."""
         del now_ms  # the plain form does not know where, and looks everywhere
         return list(self.items())
 
-    def at(self, chosen: Callable[[str, str], bool]) -> list[tuple[EventKey, Slot]]:
+    def at(self, chosen: Callable[[str, str], bool]) -> list[tuple[Address, Slot]]:
         """Those of the brokers and topics that are chosen."""
-        wanted = {place: chosen(*place) for place in dict.fromkeys(at[:2] for at in self)}
-        return [(at, slot) for at, slot in self.items() if wanted[at[:2]]]
+        wanted = {place: chosen(*place) for place in dict.fromkeys(at.place for at in self)}
+        return [(at, slot) for at, slot in self.items() if wanted[at.place]]
 
-    def oldest(self) -> tuple[EventKey, Slot]:
+    def oldest(self) -> tuple[Address, Slot]:
         return next(iter(self.items()))
 
 
@@ -219,7 +220,7 @@ class BucketState:
     """By service, how far it is: what entered at its brokers before has been sent on."""
     ways: dict[str, int] = field(default_factory=dict)
     """By topic, the version since which its messages travel as they do; those that always did are not there."""
-    ending: dict[EventKey, int] = field(default_factory=dict)
+    ending: dict[Address, int] = field(default_factory=dict)
     """Where events have ended and wait for what entered in time elsewhere; with the time of the first of them."""
     wake_ms: int = field(default=0, compare=False)
     """No timer fires before this; it only saves looking, so it is not part of what is stored."""
@@ -237,6 +238,6 @@ class BucketState:
         for slot in self.slots.values():
             yield from slot.open
 
-    def drop_if_empty(self, at: EventKey) -> None:
+    def drop_if_empty(self, at: Address) -> None:
         if (slot := self.slots.get(at)) is not None and slot.size == 0:
             del self.slots[at]

@@ -38,16 +38,16 @@ def release(desk: Desk, event: OpenEvent, topic: Topic, now_ms: int, *, closing:
 
 def watch(desk: Desk, event: OpenEvent, now_ms: int) -> None:
     """What is known has changed: see for whom the event matches, for those who want it settled."""
-    settling = desk.plan.snapshot.settling.get(event.at[:2])
+    settling = desk.plan.snapshot.settling.get(event.at.place)
     if settling:
-        desk.books(event.at[0]).cancelled.update(notify.watch(event, settling, now_ms))
+        desk.books(event.at.broker).cancelled.update(notify.watch(event, settling, now_ms))
 
 
 def tell(
     desk: Desk, event: OpenEvent, topic: Topic, subscriptions: Iterable[Subscription], now_ms: int, *, closing: bool = False
 ) -> list[tuple[Subscription, Notification]]:
     """What subscriptions are told now, with the places that each has left for the key in this hour."""
-    slot = desk.state.slots.get(event.at) if event.at[:2] in desk.plan.snapshot.capped else None
+    slot = desk.state.slots.get(event.at) if event.at.place in desk.plan.snapshot.capped else None
     if slot is None:
         return notify.tell(event, topic, subscriptions, now_ms, closing=closing)
     told = notify.tell(event, topic, subscriptions, now_ms, closing=closing, caps=slot.caps)
@@ -59,7 +59,7 @@ def deliver(
     desk: Desk, event: OpenEvent, told: Iterable[tuple[Subscription, Notification]], crossed: set[str], now_ms: int
 ) -> None:
     """Put notifications out, and settle what was held. ``crossed`` are the fields that left over links."""
-    books = desk.books(event.at[0])
+    books = desk.books(event.at.broker)
     for subscription, notification in told:
         books.notifications[notification.reason] += 1
         desk.outputs.append(Tell(subscription.deliver, subscription.encoding, notification, now_ms))
@@ -170,7 +170,7 @@ def _send(
 ) -> None:
     event.links[to] = ledger
     ledger.note(news, now_ms, complete=False)
-    desk.send(event.at[0], to, _news(event, topic, profile, news, desk.state.version, closing=closing), now_ms)
+    desk.send(event.at.broker, to, _news(event, topic, profile, news, desk.state.version, closing=closing), now_ms)
 
 
 def _news(
@@ -179,8 +179,8 @@ def _news(
     """The registers of the news; and of what is in dispute, so that the far end can say so."""
     sent = {n: r for n, r in event.knowledge.items() if n in news or (r.disagreeing and profile.wants(n))}
     return EventNews(
-        topic=event.at[1],
-        key=event.at[2],
+        topic=event.at.topic,
+        key=event.at.key,
         event=event.id,
         span=Span(event.span.first_ms, event.span.last_ms),
         knowledge=sent,

@@ -11,7 +11,8 @@ from streaming.broker.progress import behind, reached_ms, waits
 from streaming.broker.state import NEVER, Slot
 from streaming.broker.telling import deliver, facts_known, release, settle_all, tell
 from streaming.broker.values import Outcome, Why
-from streaming.gather.open_event import Closed, EventKey, OpenEvent
+from streaming.gather.address import Address
+from streaming.gather.open_event import Closed, OpenEvent
 from streaming.notify.tell import unmet
 from tidings.topic import Topic
 
@@ -34,13 +35,10 @@ def _wake(desk: Desk, lowest_ms: int) -> None:
     state = desk.state
     state.wake_ms = NEVER
     for at, slot in state.slots.due(lowest_ms):
-        before = slot.size
-        topic = desk.topic(at[1])
-        advance_all(desk, slot, topic, lowest_ms)
-        state.changed = state.changed or slot.forget_ms <= lowest_ms
-        _forget(desk, at[0], slot, lowest_ms)
-        state.size += slot.size - before
-        state.drop_if_empty(at)
+        with desk.counted(at, slot):
+            advance_all(desk, slot, desk.topic(at.topic), lowest_ms)
+            state.changed = state.changed or slot.forget_ms <= lowest_ms
+            _forget(desk, at.broker, slot, lowest_ms)
 
 
 def advance_all(desk: Desk, slot: Slot, topic: Topic, now_ms: int) -> None:
@@ -59,9 +57,9 @@ def advance_all(desk: Desk, slot: Slot, topic: Topic, now_ms: int) -> None:
 
 def _fire(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) -> None:
     if event.ended_ms is not None:
-        books = desk.books(event.at[0])
+        books = desk.books(event.at.broker)
         books.left_out["patience_ms"] += 1
-        books.waited.update(behind(desk.state, desk.plan, event.at[:2], event.ended_ms))
+        books.waited.update(behind(desk.state, desk.plan, event.at.place, event.ended_ms))
         bury(desk, slot, event, topic, now_ms)
         return
     due = sorted(name for name, ledger in event.ledgers.items() if ledger.due_ms == now_ms)
@@ -85,13 +83,13 @@ def _tell_due(desk: Desk, event: OpenEvent, topic: Topic, names: list[str], now_
         ledger = event.ledgers[subscription.name]
         waits = ledger.capped or ledger.due_ms is not None
         if subscription.name not in known and not waits and (why := unmet(event, subscription, now_ms)) is not None:
-            desk.books(event.at[0]).cancelled[why] += 1
+            desk.books(event.at.broker).cancelled[why] += 1
 
 
 def _end(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) -> None:
     """The event ends. If it does with its window, and reports may be on their way that entered before, it waits for them."""
     tell_last(desk, slot, event, topic, now_ms)
-    if now_ms < event.window_end_ms(topic) or not waits(desk.plan, event.at[:2]):
+    if now_ms < event.window_end_ms(topic) or not waits(desk.plan, event.at.place):
         bury(desk, slot, event, topic, now_ms)
         return
     event.ended_ms = event.window_end_ms(topic)  # now, unless its own way was longer than the window
@@ -126,7 +124,7 @@ def bury(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) ->
     """All has come that belongs to an event: what nobody wanted is settled, it counts in windows, and a grave is left."""
     if (event.kept or event.owed) and (away := desk.place_of(event).cut_off):
         put_kept_aside(desk, event, f"no link led to the subscribers at {', '.join(away)} before the event ended")
-    settle_all(event, desk.books(event.at[0]), Outcome.MERGED, Why.UNWANTED)
+    settle_all(event, desk.books(event.at.broker), Outcome.MERGED, Why.UNWANTED)
     offer_event(desk, event, desk.place_of(event))
     slot.open.remove(event)
     if event.ended_ms is not None:
@@ -134,14 +132,14 @@ def bury(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) ->
     window_ms = topic.timing.window_ms
     if now_ms >= event.window_end_ms(topic):
         # After two windows a straggler is late by its own published time: nobody needs the grave any more.
-        forget_ms = event.span.first_ms + 2 * window_ms + desk.slack_ms(event.at[:2])
+        forget_ms = event.span.first_ms + 2 * window_ms + desk.slack_ms(event.at.place)
         in_overlay = bool(desk.plan.overlay.links)
         facts = facts_known(event.knowledge) if in_overlay else {}
         slot.closed.append(Closed(event.span, forget_ms, event.id, facts, event.ledgers if in_overlay else {}))
         desk.wake_at(forget_ms)
 
 
-def _note_ending(desk: Desk, at: EventKey, slot: Slot) -> None:
+def _note_ending(desk: Desk, at: Address, slot: Slot) -> None:
     left = min((event.ended_ms for event in slot.open if event.ended_ms is not None), default=None)
     if left is None:
         desk.state.ending.pop(at, None)
@@ -154,7 +152,7 @@ def _bury_all(desk: Desk) -> None:
     state = desk.state
     reached: dict[tuple[str, str], int] = {}
     for at, ended_ms in list(state.ending.items()):
-        place = at[:2]
+        place = at.place
         if place not in reached:
             reached[place] = reached_ms(state, desk.plan, place, desk.rules.patience_ms)
         if ended_ms > reached[place]:
@@ -163,13 +161,11 @@ def _bury_all(desk: Desk) -> None:
         if slot is None:
             del state.ending[at]
             continue
-        before, topic = slot.size, desk.topic(at[1])
-        for event in [each for each in slot.open if each.ended_ms is not None and each.ended_ms <= reached[place]]:
-            bury(desk, slot, event, topic, state.clock_ms)
-        _note_ending(desk, at, slot)
+        with desk.counted(at, slot):
+            for event in [each for each in slot.open if each.ended_ms is not None and each.ended_ms <= reached[place]]:
+                bury(desk, slot, event, desk.topic(at.topic), state.clock_ms)
+            _note_ending(desk, at, slot)
         state.changed = True
-        state.size += slot.size - before
-        state.drop_if_empty(at)
 
 
 def _forget(desk: Desk, broker: str, slot: Slot, now_ms: int) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
+from streaming.gather.address import Address
 from streaming.gather.entry import Entry, Origin
 from streaming.gather.open_event import Closed, OpenEvent, Span
 from streaming.windows.items import Windowed
@@ -128,6 +129,11 @@ class Arrived:
     size: int = 0
 
     @property
+    def at(self) -> Address:
+        """Where it is remembered."""
+        return Address(self.broker, self.message.topic, self.message.key)
+
+    @property
     def entry(self) -> Entry:
         return self.passed.entry if self.passed else Entry(self.origin, self.record_key, self.value)
 
@@ -148,6 +154,11 @@ class Heard:
     record: EventNews | HandOver | WindowRecord
     stamp: Stamp = UNSTAMPED
     size: int = 0
+
+    @property
+    def at(self) -> Address:
+        """Where it is remembered."""
+        return Address(self.broker, *self.record.about)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ class Wait:
 
 def waits(state: BucketState, control: Snapshot, topic: str, key: str) -> list[Wait]:
     """All that waits to be told about a topic and key, in the order it is due."""
-    slots = [slot for at, slot in state.slots.items() if at[1:] == (topic, key)]
+    slots = [slot for at, slot in state.slots.items() if at.about == (topic, key)]
     found = [wait for slot in slots for wait in (*_open(slot, control), *_ended(slot, control))]
     return sorted(found, key=lambda wait: (wait.until_ms, wait.subscription.name))
 

@@ -13,19 +13,20 @@ from streaming.broker.state import Slot
 from streaming.broker.values import Outcome, Why
 from streaming.fast.desk import FastDesk
 from streaming.fast.rows import NO_SOURCE
+from streaming.gather.address import Address
 from streaming.gather.entry import Origin
-from streaming.gather.open_event import EventKey, OpenEvent, open_event
+from streaming.gather.open_event import OpenEvent, open_event
 from tidings.message import Message
 from tidings.registers import Claim, Join, Register
 from tidings.topic import Topic
 
 
-def opens(desk: FastDesk, at: EventKey, message: Message, published_ms: int, origin: Origin, source: int) -> OpenEvent | None:
+def opens(desk: FastDesk, at: Address, message: Message, published_ms: int, origin: Origin, source: int) -> OpenEvent | None:
     """Open an event under a key that nothing is known of. None if this is not as simple as that."""
-    topic, append_ms = desk.topic(at[1]), origin.append_ms
+    topic, append_ms = desk.topic(at.topic), origin.append_ms
     fields = message.fields
     late = published_ms + topic.timing.window_ms <= append_ms
-    if late or len(fields) > desk.rules.event_fields or not _are_first(desk, topic, fields) or desk.place(at).cut_off:
+    if late or len(fields) > desk.rules.event_fields or not _are_first(desk, topic, fields) or desk.plan.place(*at.place).cut_off:
         return None
     message_id = message.message_id
     event = open_event(at, message_id, published_ms, append_ms, origin)
@@ -40,14 +41,14 @@ def adds(
     desk: FastDesk, event: OpenEvent, names: list[str], message: Message, published_ms: int, append_ms: int, source: int
 ) -> bool:
     """Add fields that an event does not have. False, and nothing done, if this is not as simple as that."""
-    topic = desk.topic(event.at[1])
+    topic = desk.topic(event.at.topic)
     knowledge = event.knowledge
     if (
         not names
         or len(knowledge) + len(names) > desk.rules.event_fields
         or not event.span.fits(published_ms, topic.timing.window_ms)
         or not _are_first(desk, topic, names)
-        or desk.place(event.at).cut_off
+        or desk.place_of(event).cut_off
     ):
         return False
     _join(desk, event, topic, message, message.message_id, names, published_ms, append_ms, source)
@@ -78,9 +79,9 @@ def _join(
     if source != NO_SOURCE:
         desk.note_source(event, source)
     if not stated:
-        desk.enter_known(event.at[0], event.at[1], 1)
+        desk.enter_known(event.at.broker, event.at.topic, 1)
         return
-    books = desk.books(event.at[0])
+    books = desk.books(event.at.broker)
     books.received += 1
     books.enter(Outcome.HELD, Why.HOLDING)
     event.held += 1

@@ -8,8 +8,7 @@ from streaming.broker.desk import Desk
 from streaming.broker.values import Outcome, Unsent, Why
 from streaming.fast.hashing import event_hash, salt_of
 from streaming.fast.shelf import Shelf
-from streaming.gather.open_event import EventKey, OpenEvent
-from topology.plan import Place
+from streaming.gather.open_event import OpenEvent
 
 
 @dataclass(kw_only=True)
@@ -30,7 +29,7 @@ class FastDesk(Desk):
             self.noted[entry] = of
             event.source_count += 1
         else:
-            self.books(event.at[0]).left_out["sources"] += 1
+            self.books(event.at.broker).left_out["sources"] += 1
 
     def sources_of(self, event: OpenEvent) -> set[int]:
         of = self.row_of(event), salt_of(event)
@@ -45,9 +44,6 @@ class FastDesk(Desk):
         for neighbour in self.plan.place(broker, topic).downward:
             books.unsent[neighbour, Unsent.KNOWN] += count
         self.state.changed = True
-
-    def place(self, at: EventKey) -> Place:
-        return self.plan.place(at[0], at[1])
 
     def row_of(self, event: OpenEvent) -> int:
         return self.shelf.row_of(event_hash(self.shelf.secret, event.at))

@@ -11,7 +11,8 @@ from functools import lru_cache
 import msgspec
 import xxhash
 
-from streaming.gather.open_event import EventKey, OpenEvent
+from streaming.gather.address import Address
+from streaming.gather.open_event import OpenEvent
 from tidings.values import Value, signed
 
 _SEED = 42
@@ -19,7 +20,7 @@ _text = msgspec.json.Encoder().encode
 
 
 @lru_cache(maxsize=8192)
-def event_hash(secret: str, at: EventKey) -> int:
+def event_hash(secret: str, at: Address) -> int:
     """Which event a message is about: Spark's `xxhash64(secret, broker, topic, key)`."""
     bits = xxhash.xxh64_intdigest(secret.encode(), _SEED)
     for part in at:

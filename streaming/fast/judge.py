@@ -14,8 +14,6 @@ import numpy as np
 from streaming.fast.rows import NO_SOURCE, NOT_SAID, Bools, Ints, Rows
 from streaming.fast.shelf import Shelf
 
-_LATEST = 2**62
-
 
 @dataclass(slots=True)
 class Judged:
@@ -30,7 +28,6 @@ class Judged:
     shelf_row: Ints
     """Of each event; -1 for one that is not known yet."""
     published_ms: Ints
-    time_ms: Ints
     source: Ints
     new_source: Bools
     """Whether the message is the first of its source about this event."""
@@ -58,7 +55,6 @@ def judge(rows: Rows, lo: int, hi: int, shelf: Shelf, ahead_ms: int) -> Judged:
         event=event,
         shelf_row=shelf_row,
         published_ms=published_ms,
-        time_ms=rows.time_ms[index],
         source=rows.source[index],
         new_source=_new_sources(rows.source[index], event, shelf_row, shelf),
         open=unknown > 0,

@@ -20,6 +20,7 @@ from streaming.fast.judge import Judged, judge
 from streaming.fast.reading import quick_message
 from streaming.fast.rows import Bools, Ints, Row, Rows
 from streaming.fast.shelf import is_one
+from streaming.gather.address import Address
 from streaming.gather.entry import Origin
 from streaming.gather.open_event import OpenEvent
 from tidings.codec import MessageLimits
@@ -192,10 +193,8 @@ class Part:
 
     def _checked(self, happened: Input, index: int) -> Input:
         """Refuse what was routed by another topic and key than it has."""
-        if isinstance(happened, Arrived | Heard):
-            about = (happened.message.topic, happened.message.key) if isinstance(happened, Arrived) else happened.record.about
-            if event_hash(self._shelf.secret, (happened.broker, *about)) != int(self._rows.event[index]):
-                return Refused(happened.origin, happened.broker, Unreadable.ROUTING_DIFFERS, _DIFFERENTLY)
+        if isinstance(happened, Arrived | Heard) and event_hash(self._shelf.secret, happened.at) != int(self._rows.event[index]):
+            return Refused(happened.origin, happened.broker, Unreadable.ROUTING_DIFFERS, _DIFFERENTLY)
         return happened
 
     def _open_plain(self, event: int, index: int, position: int) -> None:
@@ -222,13 +221,13 @@ class Part:
     def _joined_simply(self, event: int, index: int, position: int, message: Message) -> OpenEvent | None:
         """Join a message that only adds to what is known; None if it is not of that kind."""
         rows, desk = self._rows, self._desk
-        at = (names.broker_of(rows.kafka_topic[index]), message.topic, message.key)
+        at = Address(names.broker_of(rows.kafka_topic[index]), message.topic, message.key)
         number = int(rows.event[index])
         published_ms, append_ms, source = self._published[position], self._appended[position], int(rows.source[index])
         if (
             self._salt[event] is _ODD
             or event_hash(self._shelf.secret, at) != number
-            or not self._gathers(at[0], at[1])
+            or not self._gathers(at.broker, at.topic)
             or published_ms - append_ms > desk.rules.ahead_ms
         ):
             return None
@@ -239,7 +238,7 @@ class Part:
         if here != self._event_rows[event]:  # it was not known yet; or it had to make room, and was opened again since
             return None
         _, slot = self._shelf.take(here)
-        if slot.next_ms(self._topic(at[1])) <= append_ms:
+        if slot.next_ms(self._topic(at.topic)) <= append_ms:
             self._fire(event, position)
         if not is_one(slot) or salt_of(slot.open[0]) != self._salt[event]:
             return None
@@ -319,8 +318,8 @@ class Part:
         if self._salt[event] is not _ODD and self._event_rows[event] >= 0 and self._is_as_it_was(event):
             at, slot = self._shelf.take(self._event_rows[event])
             before = slot.size
-            advance_all(self._desk, slot, self._topic(at[1]), self._appended[position])
-            self._desk.state.size += slot.size - before
+            advance_all(self._desk, slot, self._topic(at.topic), self._appended[position])
+            self._desk.state.size += slot.size - before  # it is not dropped, though it may be empty: the message comes next
 
     def _count_run(self, event: int, start: int, until: int) -> int:
         """Count messages from ``start`` on, up to the first before which a timer fires. Returns where it came to."""

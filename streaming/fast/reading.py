@@ -9,6 +9,7 @@ import numpy as np
 
 from streaming.fast.hashing import event_hash, fact_hashes
 from streaming.fast.rows import IS_MESSAGE, NO_SOURCE, NOT_SAID, Rows, in_log_order
+from streaming.gather.address import Address
 from tidings.avro import HEADER_BYTES, schema
 from tidings.codec import MessageLimits, decode_message
 from tidings.errors import BadMessage
@@ -44,7 +45,7 @@ def _open_json(columns: dict[str, Any], facts: list[Any], index: int, limits: Me
     except BadMessage:
         return  # it is opened again, and refused, in its turn
     broker = names.broker_of(columns["kafka_topic"][index])
-    event = event_hash(secret, (broker, message.topic, message.key))
+    event = event_hash(secret, Address(broker, message.topic, message.key))
     if event == columns["event"][index]:
         columns["plain"][index] = True
         columns["message"][index] = message

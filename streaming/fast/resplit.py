@@ -22,7 +22,7 @@ from streaming.fast.keeping import Bucket
 from streaming.fast.rows import Ints
 from streaming.fast.shelf import Columns, Shelf
 from streaming.fast.tables import Table
-from streaming.gather.open_event import EventKey
+from streaming.gather.address import Address
 from tidings.registers import Bounds
 
 Key = TypeVar("Key")
@@ -48,7 +48,7 @@ def _state(
     shelf: Shelf,
     books: dict[str, Books],
     filters: dict[tuple[str, str], Filter],
-    ending: dict[EventKey, int],
+    ending: dict[Address, int],
     size: int,
 ) -> BucketState:
     return replace(head, slots=shelf, books=books, filters=filters, ending=ending, size=size)
@@ -229,9 +229,9 @@ def _count_held(books: Books, held: int) -> None:
     books.enter(Outcome.HELD, Why.HOLDING, held)
 
 
-def _ending(buckets: Sequence[Bucket], count: int, secret: str) -> list[dict[EventKey, int]]:
+def _ending(buckets: Sequence[Bucket], count: int, secret: str) -> list[dict[Address, int]]:
     """Events that have ended and wait are where their slots are."""
-    found: list[dict[EventKey, int]] = [{} for _ in range(count)]
+    found: list[dict[Address, int]] = [{} for _ in range(count)]
     for bucket in buckets:
         for at, ended_ms in bucket.state.ending.items():
             found[event_hash(secret, at) % count][at] = ended_ms

@@ -58,8 +58,6 @@ class Rows:
     """The facts of all rows, one after the other."""
     starts: Ints
     """Where in ``facts`` those of each row start; one more than there are rows."""
-    time_ms: Ints
-    """Append time that never runs backwards within a partition."""
     message: Objects
     """Messages that had to be decoded to get their numbers; None for others."""
 
@@ -116,7 +114,6 @@ def in_log_order(columns: dict[str, Any], facts: Sequence[Any]) -> Rows:
         published_ms=_ints(columns["published_ms"])[order],
         facts=np.concatenate(flat).astype(np.int64, copy=False) if flat else np.empty(0, dtype=np.int64),
         starts=starts,
-        time_ms=time_ms[order],
         message=_objects(columns["message"])[order],
     )
 

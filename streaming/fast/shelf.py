@@ -15,7 +15,7 @@ from streaming.broker.state import NEVER, Slot
 from streaming.fast.hashing import event_hash, salt_of
 from streaming.fast.rows import Bools, Ints
 from streaming.fast.tables import Table
-from streaming.gather.open_event import EventKey
+from streaming.gather.address import Address
 from tidings.registers import Bounds, Join, Register
 from topology.plan import Plan
 
@@ -104,7 +104,7 @@ class Shelf:
         self._place_of: dict[tuple[str, str], int] = {}
         self._rows: dict[int, int] = {}
         """Hash of an event key to its row."""
-        self.in_hand: dict[int, tuple[EventKey, Slot]] = {}
+        self.in_hand: dict[int, tuple[Address, Slot]] = {}
         self.stale: set[int] = set()
         """Rows whose columns do not say yet what became of their slots."""
         self.begin_notes()
@@ -119,41 +119,41 @@ class Shelf:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def __iter__(self) -> Iterator[EventKey]:
+    def __iter__(self) -> Iterator[Address]:
         return (at for at, _ in self.items())
 
-    def get(self, at: EventKey) -> Slot | None:
+    def get(self, at: Address) -> Slot | None:
         row = self._rows.get(event_hash(self.secret, at))
         return None if row is None else self.take(row)[1]
 
-    def setdefault(self, at: EventKey, slot: Slot) -> Slot:
+    def setdefault(self, at: Address, slot: Slot) -> Slot:
         number = event_hash(self.secret, at)
         row = self._rows.get(number)
         if row is None:
             row = self._add(number, at, slot)
         return self.take(row)[1]
 
-    def __delitem__(self, at: EventKey) -> None:
+    def __delitem__(self, at: Address) -> None:
         number = event_hash(self.secret, at)
         self.empty(self._rows[number])
 
-    def items(self) -> Iterator[tuple[EventKey, Slot]]:
+    def items(self) -> Iterator[tuple[Address, Slot]]:
         return (self.take(row) for row in self.rows())
 
     def values(self) -> Iterator[Slot]:
         return (slot for _, slot in self.items())
 
-    def due(self, now_ms: int) -> list[tuple[EventKey, Slot]]:
+    def due(self, now_ms: int) -> list[tuple[Address, Slot]]:
         if found := self.due_rows(now_ms):
             self.before_due(found)
         return [self.take(row) for row in self.due_rows(now_ms)]
 
-    def at(self, chosen: Callable[[str, str], bool]) -> list[tuple[EventKey, Slot]]:
+    def at(self, chosen: Callable[[str, str], bool]) -> list[tuple[Address, Slot]]:
         wanted = np.array([chosen(*place) for place in self.places] or [False])
         rows = np.array(self.rows(), dtype=np.int64)
         return [self.take(row) for row in rows[wanted[self.columns.place[rows]]].tolist()]
 
-    def oldest(self) -> tuple[EventKey, Slot]:
+    def oldest(self) -> tuple[Address, Slot]:
         row = next(row for row in range(self._oldest, len(self.packed)) if self._is_used(row))
         self._oldest = row
         return self.take(row)
@@ -176,7 +176,7 @@ class Shelf:
         found: list[int] = np.flatnonzero(self.columns.wake_ms[: len(self.packed)] <= now_ms).tolist()
         return found
 
-    def take(self, row: int) -> tuple[EventKey, Slot]:
+    def take(self, row: int) -> tuple[Address, Slot]:
         """Unpack a slot, with what was counted for it in columns."""
         self.stale.add(row)
         found = self.in_hand.get(row)
@@ -215,12 +215,12 @@ class Shelf:
         self.gone.add(row)
         self.forgotten[row] = ()
 
-    def _add(self, number: int, at: EventKey, slot: Slot) -> int:
+    def _add(self, number: int, at: Address, slot: Slot) -> int:
         row = len(self.packed)
         self.packed.append(None)
         self.columns.grow(row + 1)
         self.columns.hash[row] = number
-        self.columns.place[row] = self.place(at[0], at[1])
+        self.columns.place[row] = self.place(at.broker, at.topic)
         self._rows[number] = row
         self.in_hand[row] = (at, slot)
         return row
@@ -241,8 +241,8 @@ class Shelf:
         self.changed |= self.stale
         self.stale.clear()
 
-    def _refresh(self, row: int, at: EventKey, slot: Slot) -> None:
-        columns, topic = self.columns, self._plan().topic(at[1])
+    def _refresh(self, row: int, at: Address, slot: Slot) -> None:
+        columns, topic = self.columns, self._plan().topic(at.topic)
         next_ms = slot.next_ms(topic)
         columns.next_ms[row] = next_ms
         columns.wake_ms[row] = min(next_ms, slot.forget_ms)

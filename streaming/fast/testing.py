@@ -20,6 +20,7 @@ from streaming.fast.keeping import Bucket, Store, read_note
 from streaming.fast.reading import COLUMNS, numbers_of, rows_of
 from streaming.fast.resplit import resplit
 from streaming.fast.rows import KINDS
+from streaming.gather.address import Address
 from streaming.testing import Script
 from tidings.codec import MessageLimits, decode_message, encode_message
 from tidings.errors import BadMessage
@@ -49,7 +50,7 @@ class LogRecord:
 
     @property
     def event(self) -> int:
-        return event_hash(SECRET, (names.broker_of(self.kafka_topic), *self.about)) if self.about else 0
+        return event_hash(SECRET, Address(names.broker_of(self.kafka_topic), *self.about)) if self.about else 0
 
     def bucket(self, buckets: int) -> int | None:
         """Which of so many buckets reads it; None for all."""

@@ -5,18 +5,14 @@ Pure data and small rules; `streaming.broker.step` decides when they apply.
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 from msgspec import Struct, field
 
+from streaming.gather.address import Address
 from streaming.gather.entry import Entry, Origin
 from streaming.gather.ledger import Ledger
 from tidings.registers import Register
 from tidings.topic import Topic
 from tidings.values import digest
-
-EventKey: TypeAlias = tuple[str, str, str]
-"""Broker, topic, key."""
 
 
 class Span(Struct, array_like=True, gc=False):
@@ -69,7 +65,7 @@ class OpenEvent(Struct, array_like=True):
     """Times named ``opened``, ``news`` and ``release`` are append times; the span is of published times."""
 
     id: str
-    at: EventKey
+    at: Address
     opening: str
     """Tells this opening of the event from others, here or at other brokers: notification ids follow from it."""
     opened_ms: int
@@ -163,14 +159,14 @@ def _order(origin: Origin) -> tuple[int, str, int, int]:
     return origin.append_ms, origin.kafka_topic, origin.partition, origin.offset
 
 
-def open_event(at: EventKey, message_id: str, published_ms: int, append_ms: int, first: Origin | None = None) -> OpenEvent:
+def open_event(at: Address, message_id: str, published_ms: int, append_ms: int, first: Origin | None = None) -> OpenEvent:
     """A new event. Its id follows from the report that opened it, so a replay gives it the same one."""
     name = digest(*at, message_id, append_ms)
     return OpenEvent(name, at, name, append_ms, Span(published_ms, published_ms), news_ms=append_ms, first=first)
 
 
 def find_event(
-    at: EventKey, open_: list[OpenEvent], closed: list[Closed], topic: Topic, event_id: str, span: Span, append_ms: int
+    at: Address, open_: list[OpenEvent], closed: list[Closed], topic: Topic, event_id: str, span: Span, append_ms: int
 ) -> OpenEvent:
     """The open event that a neighbour speaks of: by its id, else by the span of its reports, else a new one.
 
@@ -189,7 +185,7 @@ def find_event(
     return event
 
 
-def open_from(at: EventKey, event_id: str, span: Span, append_ms: int) -> OpenEvent:
+def open_from(at: Address, event_id: str, span: Span, append_ms: int) -> OpenEvent:
     """An event that another broker opened, as it becomes known here."""
     opening = digest(*at, event_id, append_ms)
     return OpenEvent(event_id, at, opening, append_ms, Span(span.first_ms, span.last_ms), news_ms=append_ms)

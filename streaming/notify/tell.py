@@ -38,7 +38,7 @@ def tell(
     facts = events.facts(event.knowledge)
     complete = event.is_complete(topic)
     for subscription in subscriptions:
-        if subscription.judge(event.at[2], facts) is not Verdict.MATCHES:
+        if subscription.judge(event.at.key, facts) is not Verdict.MATCHES:
             continue
         ledger = event.ledgers.get(subscription.name) or Ledger()
         news = ledger.untold(subscription, facts)
@@ -61,7 +61,7 @@ def tell(
 
 def _takes_place(event: OpenEvent, ledger: Ledger, caps: dict[str, Cap], subscription: Subscription, now_ms: int) -> bool:
     """Take a place among those of the hour, or wait for one."""
-    cap = caps.setdefault(subscription.name, Cap(event.at[2]))
+    cap = caps.setdefault(subscription.name, Cap(event.at.key))
     if now_ms < cap.free_ms(subscription.at_most):
         ledger.capped = True
         ledger.due_ms = None
@@ -77,7 +77,7 @@ def watch(event: OpenEvent, subscriptions: Iterable[Subscription], now_ms: int) 
     cancelled: Counter[str] = Counter()
     for subscription in subscriptions:
         ledger = event.ledgers.get(subscription.name)
-        if subscription.judge(event.at[2], facts) is Verdict.MATCHES:
+        if subscription.judge(event.at.key, facts) is Verdict.MATCHES:
             if ledger is None:
                 ledger = event.ledgers[subscription.name] = Ledger()
             ledger.settled_ms(subscription, now_ms)
@@ -92,7 +92,7 @@ def watch(event: OpenEvent, subscriptions: Iterable[Subscription], now_ms: int) 
 def unmet(event: OpenEvent, subscription: Subscription, now_ms: int) -> Waiting | None:
     """Why something that waited is not told, now that it could be. None if there is nothing to tell."""
     ledger, facts = event.ledgers[subscription.name], events.facts(event.knowledge)
-    if subscription.judge(event.at[2], facts) is not Verdict.MATCHES:
+    if subscription.judge(event.at.key, facts) is not Verdict.MATCHES:
         return Waiting.AT_MOST if ledger.capped else Waiting.EVERY
     if not ledger.untold(subscription, facts):
         return None
@@ -102,7 +102,7 @@ def unmet(event: OpenEvent, subscription: Subscription, now_ms: int) -> Waiting 
 def owed(event: OpenEvent, subscription: Subscription) -> Digested | None:
     """What an event owes a subscription, if it matches: the news of a digest."""
     facts = events.facts(event.knowledge)
-    if subscription.judge(event.at[2], facts) is not Verdict.MATCHES:
+    if subscription.judge(event.at.key, facts) is not Verdict.MATCHES:
         return None
     news = event.ledgers[subscription.name].untold(subscription, facts)
     return Digested(event.id, news, event.span.first_ms, event.span.last_ms) if news else None
@@ -132,8 +132,8 @@ def notification_of(
         id=notification_id(subscription.name, subscription.since, event.opening, revision),
         subscriber=subscription.subscriber,
         subscription=subscription.name,
-        topic=event.at[1],
-        key=event.at[2],
+        topic=event.at.topic,
+        key=event.at.key,
         event=event.id,
         revision=revision,
         reason=reason,

@@ -9,6 +9,7 @@ import pytest
 from streaming.broker.state import BucketState, Slot
 from streaming.fast.keeping import Bucket, Note, Store, read_note
 from streaming.fast.patches import START
+from streaming.gather.address import Address
 from streaming.gather.open_event import open_event
 from tidings.control import Snapshot
 from tidings.errors import BadState
@@ -25,7 +26,7 @@ def grow(store: Store, bucket: Bucket, *keys: str) -> bytes:
     """One more batch, that hears of these keys."""
     bucket.shelf.use(lambda: Plan(Snapshot()))
     for key in keys:
-        at = ("b1", "incident", key)
+        at = Address("b1", "incident", key)
         bucket.state.slots.setdefault(at, Slot([open_event(at, f"m-{key}", 1_000, 1_000)]))
         bucket.state.size += 1
     bucket.shelf.pack()
