@@ -124,7 +124,6 @@ class RunningService:
         missing = [f"not told: {value!r}" for _, value in expected - set(delivered)]
         return missing + [f"told beside the reference: {value!r}" for _, value in set(delivered) - expected]
 
-
     def wait_as_reference(self, timeout_s: float = 60.0) -> None:
         """Wait until all is told as the reference tells it; fail with what is not."""
         found: list[str] = []
