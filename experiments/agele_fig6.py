@@ -13,7 +13,7 @@ from experiments.agele import Outcomes, Setup
 from experiments.compared import FIXED, GATHERER_RUNS, rising
 from experiments.harness import Claim, Experiment, Plot, Result, Row, Series, Settings, Spread, Table, spread
 from experiments.ways import gathered, ways_of
-from topology.centre import election_time, message_bound
+from topology.protocols.election import election_time, message_bound
 
 PAPER_TIMES = {7: 18, 8: 53, 9: 340, 10: 1263, 11: 1572}
 """Eccentricity to what the paper calls normalized event time."""

@@ -1,7 +1,7 @@
 """Who does what for a topic: the routing tree, its gatherer, and the place of each broker in it.
 
 A plan follows from one version of the control data alone. So all processes that serve an overlay, and a replay, agree on it
-without talking; what is decided is what the protocols in `topology.routing` and `topology.centre` end with.
+without talking; what is decided is what the protocols in `topology.protocols` end with.
 """
 
 from __future__ import annotations
@@ -372,7 +372,7 @@ def _hub(nodes: Tree, brokers: frozenset[str], manner: Manner, weights: Mapping[
         return _rendezvous(manner, brokers) if manner.filtering is Filtering.ADAPTIVE else None
     if manner.placement is Placement.MEDIAN:
         return centre.median(nodes, {broker: weights.get(broker, 0) for broker in nodes})
-    return centre.elected(nodes, patient=True).gatherer
+    return centre.centre(nodes)
 
 
 def _rendezvous(manner: Manner, brokers: frozenset[str]) -> str:

@@ -1,4 +1,4 @@
-"""The routing tree of one topic, computed in one place: what the brokers of `topology.routing` end with.
+"""The routing tree of one topic, computed in one place: what the brokers of `topology.protocols.routing` end with.
 
 A broadcast tree spans each connected part of the overlay: the cheapest ways from the broker that a hash of the topic chooses.
 A link of it is in the routing tree if somebody takes part on both sides of it, and has a profile in each direction.

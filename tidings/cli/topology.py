@@ -149,7 +149,7 @@ class _Routing:
             self.links |= dict.fromkeys(used, tree)
 
     def _tree(self, part: Part) -> _Tree:
-        from topology.centre import elected
+        from topology.centre import centre
 
         if not part.wanted:
             return _Tree(part, {}, 0, 0)
@@ -157,7 +157,7 @@ class _Routing:
         nodes = nodes or {part.gatherer or min(part.brokers & self.subscriptions.keys()): []}
         root = part.hub if self.meets else part.gatherer
         if root is None or root not in nodes:  # nobody gathers: it is held by its middle, where it is the lowest
-            root = elected(nodes, patient=True).gatherer
+            root = centre(nodes)
         parents, height = _walked(nodes, root)
         # The one that is reached last is an end of a longest way.
         return _Tree(part, parents, height, _walked(nodes, list(parents)[-1])[1])

@@ -16,11 +16,11 @@ from tidings.errors import UnknownBroker
 from tidings.predicate import Verdict, parse
 from tidings.subscription import Subscription
 from topology.generators import generate
-from topology.network import AnyOrder
 from topology.overlay import Overlay
 from topology.profile import EVERYTHING, NOBODY, Profile, profile_of, united
+from topology.protocols.network import AnyOrder
+from topology.protocols.routing import Beyond, Left, Outputs, Released, RoutingNode, TopicRouting, Withdrawn
 from topology.routes import Offer, rank, routes_of
-from topology.routing import Beyond, Left, Outputs, Released, RoutingNode, TopicRouting, Withdrawn
 
 TOPIC = "incident"
 NAMES = "abcdefghijkl"

@@ -17,9 +17,9 @@ from typing import TypeAlias
 
 from tidings.control import Link
 from tidings.errors import UnknownBroker
-from topology.network import Network, Schedule
 from topology.overlay import Overlay
 from topology.profile import NOBODY, Profile
+from topology.protocols.network import Network, Schedule
 from topology.routes import Offer, Routes, downward_of, in_order, sums_of
 
 _MOST_DELIVERIES = 20_000_000

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidings.errors import UnknownBroker
-from topology.network import AnyOrder, InOrder, Network, NotANeighbour, Restless, Schedule, Timed
+from topology.protocols.network import AnyOrder, InOrder, Network, NotANeighbour, Restless, Schedule, Timed
 
 
 @dataclass
