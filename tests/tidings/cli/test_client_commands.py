@@ -459,7 +459,12 @@ class TestExplain:
         lines = [
             {"topic": "story", "key": key, "fields": {"what": "fire"}, "source": "A", "id": "m-1"},
             {"topic": "story", "key": key, "fields": {"what": "fire"}, "source": "B"},
-            {"topic": "story", "key": key, "fields": {"what": "smoke"}, "published_ms": int(time.time() * 1000) + 1000},
+            {
+                "topic": "story",
+                "key": key,
+                "fields": {"what": "smoke"},
+                "published_ms": int(time.time() * 1000) + 60_000,
+            },  # later than the others, on a slow day too
         ]
         here("publish", stdin="\n".join(json.dumps(line) for line in lines))
         said = here("explain", "story", key, "--json").json
