@@ -17,14 +17,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupStateTimeout
 
 from streaming.broker.state import Rules
-from streaming.spark.bucket import BucketSettings
+from streaming.spark.events import BucketSettings
 from streaming.spark.query import QuerySettings, start_query
 from streaming.spark.routing import Routing, routed
 from streaming.spark.windows import start_window_query
-from tidings import avro
-from tidings.codec import MessageLimits
+from streaming.wire import avro
+from streaming.wire.codec import MessageLimits
+from tidings import names
 from tidings.topic import Timing
-from topology import names
 
 BUCKETS = 8
 LIMITS = MessageLimits()

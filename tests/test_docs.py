@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from service.metrics import ServiceCollector
-from streaming.broker.books import Books
-from streaming.broker.values import Outcome, Why
+from service.watch.metrics import ServiceCollector
+from streaming.model.books import Books
+from streaming.model.flow import Outcome, Why
 from tidings.errors import Unreadable
 from tidings.notification import Reason
 

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from streaming.broker.desk import Desk
 from streaming.broker.state import Ahead, Slot
-from streaming.broker.values import Arrived, Outcome, PassedOn, PutAside, Why
+from streaming.model.flow import Arrived, Outcome, PassedOn, PutAside, Why
 from topology.plan import Role
 
 _LEAVES_NOTHING = frozenset({Role.SPREADS, Role.GONE})

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from streaming.broker.desk import Desk
-from streaming.broker.values import Outcome, PutAside, Why
-from streaming.gather.entry import Entry, Origin
-from streaming.gather.open_event import OpenEvent
+from streaming.model.entry import Entry, Origin
+from streaming.model.event import OpenEvent
+from streaming.model.flow import Outcome, PutAside, Why
+from streaming.wire.codec import encode_message
 from tidings import event as events
-from tidings.codec import encode_message
+from tidings import names
 from tidings.message import Message
 from tidings.values import Value
-from topology import names
 
 
 def put_event_aside(desk: Desk, event: OpenEvent, reason: str, detail: str, fields: Collection[str] | None = None) -> None:

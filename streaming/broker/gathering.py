@@ -11,10 +11,10 @@ from streaming.broker.pacing import end_waiting
 from streaming.broker.state import Slot
 from streaming.broker.telling import deliver, release, settle_all, tell, watch
 from streaming.broker.timers import advance_all, close, tell_last
-from streaming.broker.values import Arrived, Outcome, PutAside, Unsent, Why
-from streaming.gather.address import Address
-from streaming.gather.entry import Entry, Origin
-from streaming.gather.open_event import OpenEvent, open_event
+from streaming.model.address import Address
+from streaming.model.entry import Entry, Origin
+from streaming.model.event import OpenEvent, open_event
+from streaming.model.flow import Arrived, Outcome, PutAside, Unsent, Why
 from tidings import event as events
 from tidings.errors import Unreadable
 from tidings.predicate import Verdict

@@ -16,9 +16,9 @@ from streaming.broker.desk import Desk
 from streaming.broker.state import Slot
 from streaming.broker.telling import facts_known, knows, release, settle_all, tell_on
 from streaming.broker.timers import tell_news
-from streaming.broker.values import HandOver, Heard, Outcome, Why
-from streaming.gather.address import Address
-from streaming.gather.open_event import OpenEvent, find_event
+from streaming.model.address import Address
+from streaming.model.event import OpenEvent, find_event
+from streaming.model.flow import HandOver, Heard, Outcome, Why
 from tidings import event as events
 from tidings.topic import Topic
 from topology.plan import Place, Plan, Role

@@ -15,9 +15,9 @@ from streaming.broker.offering import hear_window
 from streaming.broker.state import Slot
 from streaming.broker.telling import facts_known, knows, tell_link, tell_on
 from streaming.broker.timers import advance_all, tell_news
-from streaming.broker.values import EventNews, Heard, Outcome, Why, WindowRecord
-from streaming.gather.address import Address
-from streaming.gather.open_event import OpenEvent, find_event, open_from
+from streaming.model.address import Address
+from streaming.model.event import OpenEvent, find_event, open_from
+from streaming.model.flow import EventNews, Heard, Outcome, Why, WindowRecord
 from tidings import event as events
 from tidings.topic import Topic
 from tidings.values import fact_digest

@@ -7,11 +7,11 @@ from enum import StrEnum
 from weakref import WeakKeyDictionary
 
 from streaming.broker.aside import put_event_aside
-from streaming.broker.books import WindowItem
 from streaming.broker.desk import Desk
-from streaming.broker.values import Arrived, Heard, Outcome, PutAside, Why, WindowRecord
-from streaming.gather.open_event import OpenEvent
-from streaming.windows.items import Item, Publication, Through, is_taken, missed
+from streaming.model.books import WindowItem
+from streaming.model.event import OpenEvent
+from streaming.model.flow import Arrived, Heard, Outcome, PutAside, Why, WindowRecord
+from streaming.model.items import Item, Publication, Through, is_taken, missed
 from tidings import event as events
 from tidings.subscription import Subscription
 from topology.plan import Place, Plan, Role

@@ -6,10 +6,10 @@ from streaming.broker.desk import Desk
 from streaming.broker.progress import heard_ms
 from streaming.broker.state import Slot
 from streaming.broker.telling import settle, settle_all
-from streaming.broker.values import Outcome, Tell, Ticked, Why
-from streaming.gather.address import Address
-from streaming.gather.ledger import Cap, Waiting
-from streaming.gather.open_event import OpenEvent
+from streaming.model.address import Address
+from streaming.model.event import OpenEvent
+from streaming.model.flow import Outcome, Tell, Ticked, Why
+from streaming.model.ledger import Cap, Waiting
 from streaming.notify.digest import digest
 from streaming.notify.tell import owed, unmet
 from tidings.notification import Notification, Reason, heartbeat_id

@@ -8,8 +8,8 @@ from streaming.broker.filtering import Offered, wanted
 from streaming.broker.gathering import gather, make_room, measure, measure_again, seen_before
 from streaming.broker.offering import offer_publication
 from streaming.broker.state import Slot
-from streaming.broker.values import Arrived, Outcome, PassedOn, Unsent, Why
-from streaming.gather.address import Address
+from streaming.model.address import Address
+from streaming.model.flow import Arrived, Outcome, PassedOn, Unsent, Why
 from tidings import event as events
 from tidings.errors import Unreadable
 from tidings.topic import Topic

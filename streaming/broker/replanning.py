@@ -13,9 +13,9 @@ from streaming.broker.pacing import reconsider_beats, reconsider_caps
 from streaming.broker.progress import note_ways
 from streaming.broker.state import Slot
 from streaming.broker.telling import deliver, release, settle_all, tell, tell_links, tell_up, watch
-from streaming.broker.values import Outcome, Why
-from streaming.gather.address import Address
-from streaming.gather.open_event import OpenEvent
+from streaming.model.address import Address
+from streaming.model.event import OpenEvent
+from streaming.model.flow import Outcome, Why
 from tidings.subscription import Subscription
 from topology.plan import Place, Plan, Role
 from topology.profile import Profile

@@ -10,11 +10,11 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
-from streaming.broker.books import Books
-from streaming.gather.address import Address
-from streaming.gather.entry import Entry, Origin
-from streaming.gather.ledger import Cap
-from streaming.gather.open_event import Closed, OpenEvent
+from streaming.model.address import Address
+from streaming.model.books import Books
+from streaming.model.entry import Entry, Origin
+from streaming.model.event import Closed, OpenEvent
+from streaming.model.ledger import Cap
 from tidings.message import Message
 from tidings.registers import Bounds
 from tidings.topic import Topic

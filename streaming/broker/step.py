@@ -17,7 +17,7 @@ from streaming.broker.progress import note_progress
 from streaming.broker.replanning import reconsider
 from streaming.broker.state import BucketState, Rules
 from streaming.broker.timers import pass_time
-from streaming.broker.values import Arrived, Heard, Input, Marked, Output, Progressed, Refused, Ticked
+from streaming.model.flow import Arrived, Heard, Input, Marked, Output, Progressed, Refused, Ticked
 from topology.plan import Plan
 
 MOST_TICKS = 64

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from streaming.broker.books import Books
 from streaming.broker.desk import Desk
 from streaming.broker.filtering import Offered, wanted
-from streaming.broker.values import EventNews, Outcome, Tell, Unsent, Why
-from streaming.gather.ledger import Ledger
-from streaming.gather.open_event import OpenEvent, Span
+from streaming.model.books import Books
+from streaming.model.event import OpenEvent, Span
+from streaming.model.flow import EventNews, Outcome, Tell, Unsent, Why
+from streaming.model.ledger import Ledger
 from streaming.notify import tell as notify
 from tidings import event as events
 from tidings.notification import Notification

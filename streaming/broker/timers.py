@@ -10,9 +10,9 @@ from streaming.broker.pacing import beat, end_waiting, forget_caps, tell_waiting
 from streaming.broker.progress import behind, reached_ms, waits
 from streaming.broker.state import NEVER, Slot
 from streaming.broker.telling import deliver, facts_known, release, settle_all, tell
-from streaming.broker.values import Outcome, Why
-from streaming.gather.address import Address
-from streaming.gather.open_event import Closed, OpenEvent
+from streaming.model.address import Address
+from streaming.model.event import Closed, OpenEvent
+from streaming.model.flow import Outcome, Why
 from streaming.notify.tell import unmet
 from tidings.topic import Topic
 

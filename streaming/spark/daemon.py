@@ -32,8 +32,6 @@ def prepare() -> None:
     import pyarrow as pa  # noqa: F401
     from pyspark import worker  # noqa: F401
 
-    from streaming.spark import bucket  # noqa: F401
-
     gc.collect()
     gc.freeze()
 

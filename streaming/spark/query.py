@@ -10,9 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupStateTimeout
 
-from streaming.spark.bucket import OUTPUT_SCHEMA, STATE_SCHEMA, BucketSettings, bucket_function
+from streaming.spark.events import OUTPUT_SCHEMA, STATE_SCHEMA, BucketSettings, bucket_function
 from streaming.spark.routing import Routing, routed
-from topology import names
+from tidings import names
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupStateTimeout
 
-from streaming.broker import crossing
-from streaming.broker.values import PutAside, Send, Tell
-from streaming.fast.labels import labels_of
-from streaming.side import blob, wire
-from streaming.side.state import SideState
-from streaming.side.step import step
-from streaming.side.values import SideOutput, SideRules, WindowDecided
-from streaming.spark.bucket import (
+from streaming.batch.shuffle import labels_of
+from streaming.model.flow import PutAside, Send, Tell
+from streaming.spark.events import (
     OUTPUT_COLUMNS,
     OUTPUT_SCHEMA,
     BucketSettings,
@@ -29,8 +24,13 @@ from streaming.spark.bucket import (
     no_collection,
 )
 from streaming.spark.query import QuerySettings, kafka_options, to_kafka
-from tidings.codec import encode_notification
-from topology import names
+from streaming.windows import state_codec
+from streaming.windows.pipeline import step
+from streaming.windows.state import SideState
+from streaming.windows.values import SideOutput, SideRules, WindowDecided
+from streaming.wire import crossing, offers
+from streaming.wire.codec import encode_notification
+from tidings import names
 
 STATE_SCHEMA = "state binary"
 
@@ -69,15 +69,15 @@ def side_function(settings: BucketSettings, buckets: int) -> Callable[[Any, Iter
         index = int(key[0]) % buckets
         kept = bytes(group_state.get[0]) if group_state.exists else b""
         at_hand = _at_hand.pop((settings.state_dir, index), None)
-        state = at_hand[1] if at_hand is not None and at_hand[0] == kept else blob.decode(kept) if kept else SideState()
+        state = at_hand[1] if at_hand is not None and at_hand[0] == kept else state_codec.decode(kept) if kept else SideState()
         before = {broker: books.to_dict() for broker, books in state.books.items()}
         frame = pd.concat(list(frames), ignore_index=True).sort_values("offset")
         rules = SideRules(str(settings.ticker.service), index, buckets, settings.rules.hosted)
         with no_collection():
-            inputs = [wire.read(bytes(k), bytes(v)) for k, v in zip(frame["key"], frame["value"], strict=True)]
+            inputs = [offers.read(bytes(k), bytes(v)) for k, v in zip(frame["key"], frame["value"], strict=True)]
             state, outputs = step(state, inputs, lambda number: load_plan(settings, number), rules)
             # Also when only time passed: a batch that is run again must begin with the same clocks.
-            kept = blob.encode(state)
+            kept = state_codec.encode(state)
             group_state.update((kept,))
             _at_hand[settings.state_dir, index] = kept, state
             records = [*to_records(outputs), *books_records(rules.service, f"w{index}", before, state.books)]

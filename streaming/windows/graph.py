@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from heapq import heappop, heappush
 
 from streaming.windows.matching import Matching
-from streaming.windows.parts import Group, Key, Range, Spot
+from streaming.windows.nodes import Group, Key, Range, Spot
 
 __all__ = ["Graph", "Group", "Range", "Spot"]
 

@@ -12,9 +12,9 @@ from heapq import heappop, heappush
 
 from msgspec import Struct, structs
 
+from streaming.model.items import Aggregated, Item, Publication, counted_in, matches, starts_of
 from streaming.windows.deciders import Because, Choice, Decider, Decision, decider
 from streaming.windows.graph import Graph, Range
-from streaming.windows.items import Aggregated, Item, Publication, counted_in, matches, starts_of
 from tidings.aggregate import Of
 from tidings.partial import Partial, added, empty, merged
 from tidings.subscription import Subscription

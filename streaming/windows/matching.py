@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from streaming.windows.parts import Group, Spot
+from streaming.windows.nodes import Group, Spot
 
 
 class Matching:

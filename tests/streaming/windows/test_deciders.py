@@ -13,7 +13,7 @@ from streaming.windows.deciders.adock import algorithm_1
 from streaming.windows.deciders.wad import exact_weight, weighs_one
 from streaming.windows.graph import Graph, Range
 from streaming.windows.static import minimum_cover
-from streaming.windows.testing import Offered, Replayed, offered, replay
+from streaming.world.one_link import Offered, Replayed, offered, replay
 
 # Tumbling, sliding and sampling windows at once; shifts that divide the size and shifts that do not.
 WINDOWS = {"a": (10, 10), "b": (10, 5), "c": (12, 4), "d": (7, 3), "e": (4, 9), "f": (30, 10), "g": (10, 5)}

@@ -14,7 +14,7 @@ from streaming.windows.deciders.foresight import ALLOWANCE, SLACK, Foresight, ex
 from streaming.windows.deciders.shadow import Past, Shadow
 from streaming.windows.graph import Graph, Range
 from streaming.windows.static import minimum_cover
-from streaming.windows.testing import Offered, Replayed, offered, replay
+from streaming.world.one_link import Offered, Replayed, offered, replay
 
 WINDOWS = {"a": (10, 10), "b": (10, 5), "c": (12, 4), "d": (7, 3), "e": (4, 9), "f": (30, 10), "g": (10, 5)}
 items = st.tuples(st.integers(0, 3), st.sets(st.sampled_from(sorted(WINDOWS)), min_size=1, max_size=4), st.integers(0, 9))

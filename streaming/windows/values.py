@@ -1,0 +1,80 @@
+"""What goes into the side pipeline and what comes out of it, beside what brokers use too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from streaming.broker.progress import gathered
+from streaming.broker.state import BucketState, Rules
+from streaming.model.flow import Offer, PutAside, Send, Tell
+from topology.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A bucket of the main pipeline offered something."""
+
+    bucket: str
+    offer: Offer
+
+
+@dataclass(frozen=True, slots=True)
+class Clocked:
+    """A bucket of the main pipeline has offered all that was appended before ``clock_ms``.
+
+    ``ticks`` are the versions of the control data that the last ticks named, and since when. There are ``of`` such buckets.
+    """
+
+    index: int
+    of: int
+    clock_ms: int
+    ticks: tuple[tuple[int, int], ...]
+    gathered: tuple[tuple[str, str, int], ...] = ()
+    """Brokers that gather topics, and how far that goes: what entered before has come there."""
+
+    @staticmethod
+    def of_state(state: BucketState, plan: Plan, rules: Rules) -> Clocked:
+        """What a bucket says after a batch."""
+        ticks = (*state.ticks, state.ticked)
+        return Clocked(rules.bucket_index, rules.buckets, state.clock_ms, ticks, gathered(state, plan, rules))
+
+
+SideInput: TypeAlias = Offered | Clocked
+
+
+@dataclass(frozen=True, slots=True)
+class WindowDecided:
+    """What was decided for one link and window."""
+
+    sender: str
+    to: str
+    topic: str
+    subscription: str
+    start_ms: int
+    end_ms: int
+    decider: str
+    choice: str
+    reason: str
+    items: int
+    sent: int
+    would: Mapping[str, int] = field(default_factory=dict)
+
+
+SideOutput: TypeAlias = Send | Tell | WindowDecided | PutAside
+
+
+@dataclass(frozen=True, slots=True)
+class SideRules:
+    """Which links a bucket has: those of the brokers ``hosted`` whose hash falls on ``index``."""
+
+    service: str
+    index: int = 0
+    buckets: int = 1
+    hosted: frozenset[str] | None = None
+
+    @property
+    def name(self) -> str:
+        """As it signs what it sends."""
+        return f"{self.service}/w{self.index}"
