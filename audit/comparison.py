@@ -14,7 +14,8 @@ from audit.horizon import ALWAYS, About, Reach, about
 from audit.replay import Log, Replay
 from clients.log import Record
 from streaming.model.books import Books
-from streaming.model.flow import Arrived, Outcome, PutAside, Why
+from streaming.model.inputs import Arrived
+from streaming.model.outputs import Outcome, PutAside, Why
 from streaming.wire.codec import decode_notification, encode_notification
 from tidings import names
 from tidings.notification import Notification, Reason

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from audit.replay import Log, Replay
-from streaming.model.flow import Arrived, Heard
+from streaming.model.inputs import Arrived, Heard
 from tidings.topic import Timing
 
 _HOUR_MS = 3_600_000

@@ -31,7 +31,8 @@ from clients.control import service_is_alive
 from clients.log import Record, scan, to_record, watermarks
 from streaming.broker.state import NEVER, Rules
 from streaming.model.books import Books
-from streaming.model.flow import Arrived, Outcome, Refused
+from streaming.model.inputs import Arrived, Refused
+from streaming.model.outputs import Outcome
 from streaming.wire.codec import MessageLimits
 from tidings import names
 from tidings.errors import TidingsError

@@ -18,7 +18,8 @@ from clients.log import Record, read_all, scan, watermarks
 from streaming.broker.state import BucketState, Rules
 from streaming.model.books import Books, total
 from streaming.model.entry import Origin
-from streaming.model.flow import Arrived, Decided, Heard, Input, PutAside, Tell
+from streaming.model.inputs import Arrived, Heard, Input
+from streaming.model.outputs import Decided, PutAside, Tell
 from streaming.wire.codec import MessageLimits
 from streaming.wire.inputs import MESSAGE, TICK, Ticker, in_log_order, kind_of, read
 from streaming.world.both import Both, BothOutput

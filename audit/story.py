@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from audit.replay import Replay
 from clients.connection import Connection
 from clients.log import scan
-from streaming.model.flow import Decided, Outcome, Tell
+from streaming.model.outputs import Decided, Outcome, Tell
 from streaming.wire.codec import decode_notification
 from streaming.world.both import BothOutput
 from tidings.message import Message

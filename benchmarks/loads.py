@@ -17,8 +17,8 @@ from peers.load import TOPIC, Load, encode, record_key
 
 from clients.connection import Connection
 from clients.topics import delivery_specs, ensure_topics, link_specs, publish_specs, service_topics
-from streaming.model.flow import Offer
 from streaming.model.items import Publication
+from streaming.model.outputs import Offer
 from streaming.spark.events import snapshot_path
 from streaming.windows.values import Clocked
 from streaming.wire.codec import MessageLimits, decode_message, encode_message

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from clients.decisions import Crossed, Decided, Way
-    from streaming.model.flow import FilterDecided
+    from streaming.model.outputs import FilterDecided
     from streaming.windows.values import WindowDecided
 
 _PANEL = "Which choices"

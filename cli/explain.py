@@ -186,7 +186,7 @@ def waiting_line(wait: Wait) -> Text:
 def _reported_line(entry: Reported) -> Text:
     from rich.text import Text
 
-    from streaming.model.flow import Outcome
+    from streaming.model.outputs import Outcome
 
     message, decided = entry.message, entry.decided
     who = show.printable(message.source or "somebody")

@@ -9,8 +9,9 @@ from typing import Any
 from clients.connection import Connection
 from clients.log import read_all
 from streaming.model.books import Books, total
-from streaming.model.flow import EventNews, HandOver, Outcome, PassedOn, Why
 from streaming.model.items import Aggregated, Publication, Through
+from streaming.model.links import EventNews, HandOver, PassedOn
+from streaming.model.outputs import Outcome, Why
 from tidings import names
 
 _KINDS = {"publications": PassedOn.__name__, "events": EventNews.__name__, "handovers": HandOver.__name__}

@@ -17,7 +17,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicP
 from clients.connection import Connection
 from clients.log import read_all, watermarks
 from streaming.model.books import Books
-from streaming.model.flow import FilterDecided
+from streaming.model.outputs import FilterDecided
 from streaming.windows.values import WindowDecided
 from tidings import names
 from tidings.values import INT64_MAX

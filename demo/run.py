@@ -26,7 +26,8 @@ from producers.readings import Road, readings
 from producers.workload import Published, dated
 from streaming.broker.settings import message_limits_of, rules_of, timing_of
 from streaming.model.books import Books
-from streaming.model.flow import Decided, EventNews, HandOver, Outcome, PassedOn, Tell, Why
+from streaming.model.links import EventNews, HandOver, PassedOn
+from streaming.model.outputs import Decided, Outcome, Tell, Why
 from streaming.wire import crossing
 from streaming.wire.codec import encode_notification
 from streaming.world.simulator import Crossed, Simulator

@@ -11,7 +11,7 @@ import pytest
 
 from service.watch.metrics import ServiceCollector
 from streaming.model.books import Books
-from streaming.model.flow import Outcome, Why
+from streaming.model.outputs import Outcome, Why
 from tidings.errors import Unreadable
 from tidings.notification import Reason
 

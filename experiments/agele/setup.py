@@ -15,7 +15,7 @@ from functools import lru_cache
 from random import Random
 
 from producers.workload import Published, Workload, generate
-from streaming.model.flow import Outcome, Tell, Why
+from streaming.model.outputs import Outcome, Tell, Why
 from streaming.world.simulator import Simulator
 from tidings.control import Snapshot
 from topology.generators import generate as generate_overlay

@@ -34,7 +34,7 @@ from experiments.agele.setup import (
     publisher_of,
 )
 from producers.workload import Published
-from streaming.model.flow import Outcome, Why
+from streaming.model.outputs import Outcome, Why
 from streaming.world.simulator import Simulator
 from topology.overlay import Overlay
 

@@ -14,7 +14,7 @@ from unittest.mock import patch
 from experiments.das import setup as das
 from experiments.harness import Claim, Experiment, Plot, Result, Row, Series, Settings, Table, spread
 from streaming.broker.state import FilterMode
-from streaming.model.flow import FilterDecided
+from streaming.model.outputs import FilterDecided
 from streaming.world.simulator import Simulator
 from tidings.control import Snapshot
 from tidings.message import Message

@@ -16,7 +16,8 @@ from random import Random
 from time import process_time_ns
 from typing import Any, TypeVar
 
-from streaming.model.flow import Arrived, Input, Send
+from streaming.model.inputs import Arrived, Input
+from streaming.model.outputs import Send
 from streaming.world.simulator import Delay, Simulator
 from tidings.control import Snapshot
 from tidings.message import Message

@@ -23,7 +23,7 @@ from clients.books import NewestBooks, to_dict
 from clients.connection import Connection
 from service.directory.directory import replace_text
 from streaming.model.books import Books
-from streaming.model.flow import Outcome
+from streaming.model.outputs import Outcome
 from tidings import names
 from tidings.errors import CannotRun
 

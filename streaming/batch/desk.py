@@ -8,7 +8,7 @@ from streaming.batch.hashing import event_hash, salt_of
 from streaming.batch.shelf import Shelf
 from streaming.broker.desk import Desk
 from streaming.model.event import OpenEvent
-from streaming.model.flow import Outcome, Unsent, Why
+from streaming.model.outputs import Outcome, Unsent, Why
 
 
 @dataclass(kw_only=True)

@@ -18,7 +18,8 @@ from streaming.batch.segment import Part, Setting
 from streaming.batch.shelf import Shelf
 from streaming.broker.state import BucketState
 from streaming.broker.step import start
-from streaming.model.flow import Input, Marked, Output, Ticked
+from streaming.model.inputs import Input, Marked, Ticked
+from streaming.model.outputs import Output
 from streaming.wire.inputs import read
 
 

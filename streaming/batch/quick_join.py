@@ -15,7 +15,7 @@ from streaming.broker.state import Slot
 from streaming.model.address import Address
 from streaming.model.entry import Origin
 from streaming.model.event import OpenEvent, open_event
-from streaming.model.flow import Outcome, Why
+from streaming.model.outputs import Outcome, Why
 from tidings.message import Message
 from tidings.registers import Claim, Join, Register
 from tidings.topic import Topic

@@ -22,7 +22,7 @@ from streaming.broker.state import NEVER, BucketState, Filter
 from streaming.broker.state_codec import unpack_slot
 from streaming.model.address import Address
 from streaming.model.books import Books
-from streaming.model.flow import Outcome, Why
+from streaming.model.outputs import Outcome, Why
 from tidings.registers import Bounds
 
 Key = TypeVar("Key")

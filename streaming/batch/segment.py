@@ -21,7 +21,7 @@ from streaming.broker.timers import advance_all
 from streaming.model.address import Address
 from streaming.model.entry import Origin
 from streaming.model.event import OpenEvent
-from streaming.model.flow import Arrived, Heard, Input, Refused
+from streaming.model.inputs import Arrived, Heard, Input, Refused
 from streaming.wire.codec import MessageLimits
 from streaming.wire.inputs import Ticker, read
 from tidings import names

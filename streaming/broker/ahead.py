@@ -12,7 +12,9 @@ from msgspec import structs
 
 from streaming.broker.desk import Desk
 from streaming.broker.state import Ahead, Slot
-from streaming.model.flow import Arrived, Outcome, PassedOn, PutAside, Why
+from streaming.model.inputs import Arrived
+from streaming.model.links import PassedOn
+from streaming.model.outputs import Outcome, PutAside, Why
 from topology.plan import Role
 
 _LEAVES_NOTHING = frozenset({Role.SPREADS, Role.GONE})

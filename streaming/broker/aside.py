@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from streaming.broker.desk import Desk
 from streaming.model.entry import Entry, Origin
 from streaming.model.event import OpenEvent
-from streaming.model.flow import Outcome, PutAside, Why
+from streaming.model.outputs import Outcome, PutAside, Why
 from streaming.wire.codec import encode_message
 from tidings import event as events
 from tidings import names

@@ -11,8 +11,10 @@ from streaming.model.address import Address
 from streaming.model.books import Books
 from streaming.model.entry import Entry, Origin
 from streaming.model.event import OpenEvent
-from streaming.model.flow import Arrived, Decided, LinkRecord, Offer, Outcome, Output, PutAside, Send, Stamp, kind_of
+from streaming.model.inputs import Arrived
 from streaming.model.items import Windowed
+from streaming.model.links import LinkRecord, Stamp, kind_of
+from streaming.model.outputs import Decided, Offer, Outcome, Output, PutAside, Send
 from tidings import event as events
 from tidings.errors import Unreadable
 from tidings.subscription import Subscription

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from streaming.broker.desk import Desk
 from streaming.broker.state import Filter, FilterMode
-from streaming.model.flow import FilterDecided
+from streaming.model.outputs import FilterDecided
 from tidings.values import Value
 from topology.plan import Place
 from topology.profile import Profile

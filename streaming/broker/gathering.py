@@ -14,7 +14,8 @@ from streaming.broker.timers import advance_all, close, tell_last
 from streaming.model.address import Address
 from streaming.model.entry import Entry, Origin
 from streaming.model.event import OpenEvent, open_event
-from streaming.model.flow import Arrived, Outcome, PutAside, Unsent, Why
+from streaming.model.inputs import Arrived
+from streaming.model.outputs import Outcome, PutAside, Unsent, Why
 from tidings import event as events
 from tidings.errors import Unreadable
 from tidings.predicate import Verdict

@@ -18,7 +18,9 @@ from streaming.broker.telling import facts_known, knows, release, settle_all, te
 from streaming.broker.timers import tell_news
 from streaming.model.address import Address
 from streaming.model.event import OpenEvent, find_event
-from streaming.model.flow import HandOver, Heard, Outcome, Why
+from streaming.model.inputs import Heard
+from streaming.model.links import HandOver
+from streaming.model.outputs import Outcome, Why
 from tidings import event as events
 from tidings.topic import Topic
 from topology.plan import Place, Plan, Role

@@ -17,7 +17,9 @@ from streaming.broker.telling import facts_known, knows, tell_link, tell_on
 from streaming.broker.timers import advance_all, tell_news
 from streaming.model.address import Address
 from streaming.model.event import OpenEvent, find_event, open_from
-from streaming.model.flow import EventNews, Heard, Outcome, Why, WindowRecord
+from streaming.model.inputs import Heard
+from streaming.model.links import EventNews, WindowRecord
+from streaming.model.outputs import Outcome, Why
 from tidings import event as events
 from tidings.topic import Topic
 from tidings.values import fact_digest

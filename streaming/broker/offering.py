@@ -10,8 +10,10 @@ from streaming.broker.aside import put_event_aside
 from streaming.broker.desk import Desk
 from streaming.model.books import WindowItem
 from streaming.model.event import OpenEvent
-from streaming.model.flow import Arrived, Heard, Outcome, PutAside, Why, WindowRecord
+from streaming.model.inputs import Arrived, Heard
 from streaming.model.items import Item, Publication, Through, is_taken, missed
+from streaming.model.links import WindowRecord
+from streaming.model.outputs import Outcome, PutAside, Why
 from tidings import event as events
 from tidings.subscription import Subscription
 from topology.plan import Place, Plan, Role

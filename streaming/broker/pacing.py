@@ -8,8 +8,9 @@ from streaming.broker.state import Slot
 from streaming.broker.telling import settle, settle_all
 from streaming.model.address import Address
 from streaming.model.event import OpenEvent
-from streaming.model.flow import Outcome, Tell, Ticked, Why
+from streaming.model.inputs import Ticked
 from streaming.model.ledger import Cap, Waiting
+from streaming.model.outputs import Outcome, Tell, Why
 from streaming.notify.digest import digest
 from streaming.notify.tell import owed, unmet
 from tidings.notification import Notification, Reason, heartbeat_id

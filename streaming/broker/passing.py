@@ -9,7 +9,9 @@ from streaming.broker.gathering import gather, make_room, measure, measure_again
 from streaming.broker.offering import offer_publication
 from streaming.broker.state import Slot
 from streaming.model.address import Address
-from streaming.model.flow import Arrived, Outcome, PassedOn, Unsent, Why
+from streaming.model.inputs import Arrived
+from streaming.model.links import PassedOn
+from streaming.model.outputs import Outcome, Unsent, Why
 from tidings import event as events
 from tidings.errors import Unreadable
 from tidings.topic import Topic

@@ -18,7 +18,7 @@ from bisect import bisect_left
 
 from streaming.broker.desk import Desk
 from streaming.broker.state import NEVER, BucketState, Progress, Rules
-from streaming.model.flow import Progressed
+from streaming.model.inputs import Progressed
 from topology.plan import Plan, Role
 from topology.upstream import Upstream
 

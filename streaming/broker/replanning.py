@@ -15,7 +15,7 @@ from streaming.broker.state import Slot
 from streaming.broker.telling import deliver, release, settle_all, tell, tell_links, tell_up, watch
 from streaming.model.address import Address
 from streaming.model.event import OpenEvent
-from streaming.model.flow import Outcome, Why
+from streaming.model.outputs import Outcome, Why
 from tidings.subscription import Subscription
 from topology.plan import Place, Plan, Role
 from topology.profile import Profile

@@ -8,8 +8,9 @@ from streaming.broker.desk import Desk
 from streaming.broker.filtering import Offered, wanted
 from streaming.model.books import Books
 from streaming.model.event import OpenEvent, Span
-from streaming.model.flow import EventNews, Outcome, Tell, Unsent, Why
 from streaming.model.ledger import Ledger
+from streaming.model.links import EventNews
+from streaming.model.outputs import Outcome, Tell, Unsent, Why
 from streaming.notify import tell as notify
 from tidings import event as events
 from tidings.notification import Notification

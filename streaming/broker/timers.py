@@ -12,7 +12,7 @@ from streaming.broker.state import NEVER, Slot
 from streaming.broker.telling import deliver, facts_known, release, settle_all, tell
 from streaming.model.address import Address
 from streaming.model.event import Closed, OpenEvent
-from streaming.model.flow import Outcome, Why
+from streaming.model.outputs import Outcome, Why
 from streaming.notify.tell import unmet
 from tidings.topic import Topic
 

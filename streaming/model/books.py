@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from streaming.model.flow import Outcome
+from streaming.model.outputs import Outcome
 
 
 class WindowItem(StrEnum):

@@ -24,7 +24,7 @@ from streaming.batch.rows import Rows
 from streaming.batch.store import Bucket, Store, read_note
 from streaming.broker.state import Rules
 from streaming.model.books import Books
-from streaming.model.flow import FilterDecided, Offer, Outcome, Output, PutAside, Send, Tell
+from streaming.model.outputs import FilterDecided, Offer, Outcome, Output, PutAside, Send, Tell
 from streaming.windows.values import Clocked
 from streaming.wire import crossing
 from streaming.wire.codec import MessageLimits, encode_notification

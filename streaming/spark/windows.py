@@ -13,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupStateTimeout
 
 from streaming.batch.shuffle import labels_of
-from streaming.model.flow import PutAside, Send, Tell
+from streaming.model.outputs import PutAside, Send, Tell
 from streaming.spark.events import (
     OUTPUT_COLUMNS,
     OUTPUT_SCHEMA,

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from streaming.broker.aside import merged_entry
 from streaming.model.books import WindowItem
 from streaming.model.entry import Origin
-from streaming.model.flow import Offer, Outcome, PutAside, Send, Stamp, Tell, Why, WindowRecord, kind_of
 from streaming.model.items import Aggregated, Item, Publication, Through, Windowed
+from streaming.model.links import Stamp, WindowRecord, kind_of
+from streaming.model.outputs import Offer, Outcome, PutAside, Send, Tell, Why
 from streaming.windows.deciders import decider
 from streaming.windows.link import Expired, LinkWindows, asked_by, still_open
 from streaming.windows.local import NEVER, HereWindows, Result

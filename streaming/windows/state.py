@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from streaming.broker.state import NEVER
 from streaming.model.books import Books
-from streaming.model.flow import Offer
+from streaming.model.outputs import Offer
 from streaming.windows.link import LinkWindows
 from streaming.windows.local import HereWindows
 

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from streaming.broker.state_codec import BooksDatum, books_datum, books_of, seal, unseal
-from streaming.model.flow import Offer
+from streaming.model.outputs import Offer
 from streaming.windows.link import LinkState, LinkWindows
 from streaming.windows.local import HereState, HereWindows
 from streaming.windows.state import At, Links, SideState, Upstream

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from streaming.broker.progress import gathered
 from streaming.broker.state import BucketState, Rules
-from streaming.model.flow import Offer, PutAside, Send, Tell
+from streaming.model.outputs import Offer, PutAside, Send, Tell
 from topology.plan import Plan
 
 

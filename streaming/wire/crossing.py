@@ -11,8 +11,8 @@ from streaming.broker.state_codec import pack
 from streaming.model.address import Address
 from streaming.model.entry import Entry
 from streaming.model.event import Closed, OpenEvent, Span
-from streaming.model.flow import EventNews, HandOver, LinkRecord, PassedOn, Stamp, WindowRecord
 from streaming.model.items import Aggregated, Publication, Through, Windowed
+from streaming.model.links import EventNews, HandOver, LinkRecord, PassedOn, Stamp, WindowRecord
 from streaming.wire import avro
 from streaming.wire.codec import MessageLimits, decode_message
 from tidings.errors import BadMessage, Unreadable

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from streaming.model.entry import Origin
-from streaming.model.flow import Arrived, Heard, Input, Marked, PassedOn, Progressed, Refused, Ticked
+from streaming.model.inputs import Arrived, Heard, Input, Marked, Progressed, Refused, Ticked
+from streaming.model.links import PassedOn
 from streaming.wire import crossing
 from streaming.wire.codec import MessageLimits, decode_message
 from tidings import names

@@ -6,8 +6,8 @@ import msgspec
 from msgspec import Struct
 
 from streaming.broker.state_codec import pack
-from streaming.model.flow import Offer
 from streaming.model.items import Windowed
+from streaming.model.outputs import Offer
 from streaming.windows.partitioning import read_key, record_key
 from streaming.windows.values import Clocked, Offered, SideInput
 from tidings.errors import BadState

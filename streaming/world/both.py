@@ -9,8 +9,9 @@ from typing import TypeAlias
 from streaming.broker.state import BucketState, Rules
 from streaming.broker.step import step
 from streaming.model.books import Books
-from streaming.model.flow import Input, Offer, Output, Ticked
+from streaming.model.inputs import Input, Ticked
 from streaming.model.items import Publication
+from streaming.model.outputs import Offer, Output
 from streaming.windows.pipeline import step as side_step
 from streaming.windows.state import SideState
 from streaming.windows.values import Clocked, Offered, SideInput, SideRules, WindowDecided

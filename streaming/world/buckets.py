@@ -18,7 +18,9 @@ from streaming.batch.store import Bucket, Store, read_note
 from streaming.broker.state import BucketState
 from streaming.broker.step import step
 from streaming.model.address import Address
-from streaming.model.flow import Arrived, Marked, Output, PassedOn, Progressed, Refused, Ticked
+from streaming.model.inputs import Arrived, Marked, Progressed, Refused, Ticked
+from streaming.model.links import PassedOn
+from streaming.model.outputs import Output
 from streaming.wire import crossing
 from streaming.wire.codec import MessageLimits, decode_message, encode_message
 from streaming.wire.inputs import MESSAGE, Ticker, in_log_order, kind_of, read

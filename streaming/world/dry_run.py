@@ -15,22 +15,9 @@ from streaming.broker.state import NEVER, BucketState, Rules
 from streaming.model.address import Address
 from streaming.model.books import Books, total
 from streaming.model.entry import Origin
-from streaming.model.flow import (
-    Arrived,
-    Decided,
-    Heard,
-    Input,
-    Marked,
-    Outcome,
-    PassedOn,
-    Progressed,
-    PutAside,
-    Refused,
-    Send,
-    Tell,
-    Ticked,
-    Why,
-)
+from streaming.model.inputs import Arrived, Heard, Input, Marked, Progressed, Refused, Ticked
+from streaming.model.links import PassedOn
+from streaming.model.outputs import Decided, Outcome, PutAside, Send, Tell, Why
 from streaming.wire.codec import MessageLimits, decode_message
 from streaming.world.both import Both, BothOutput
 from streaming.world.script import Changed, Happening, Published, encoded

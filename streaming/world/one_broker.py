@@ -18,20 +18,9 @@ from streaming.broker.state import BucketState, Rules
 from streaming.broker.step import step
 from streaming.model.books import Books, total
 from streaming.model.entry import Entry, Origin
-from streaming.model.flow import (
-    Arrived,
-    Decided,
-    Input,
-    Marked,
-    Output,
-    PassedOn,
-    Progressed,
-    PutAside,
-    Refused,
-    Stamp,
-    Tell,
-    Ticked,
-)
+from streaming.model.inputs import Arrived, Input, Marked, Progressed, Refused, Ticked
+from streaming.model.links import PassedOn, Stamp
+from streaming.model.outputs import Decided, Output, PutAside, Tell
 from streaming.wire.codec import encode_message
 from tidings.control import Snapshot
 from tidings.errors import Unreadable

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from streaming.model.address import Address
 from streaming.model.event import OpenEvent, Span
-from streaming.model.flow import Arrived
+from streaming.model.inputs import Arrived
 from tidings import event as events
 from tidings.predicate import And, Or, Predicate, Truth, Verdict, evaluate, fields_of, render
 from tidings.registers import Register

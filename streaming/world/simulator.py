@@ -16,7 +16,9 @@ from streaming.broker.state import NEVER, BucketState, Rules
 from streaming.broker.step import step
 from streaming.model.books import Books, total
 from streaming.model.entry import Origin
-from streaming.model.flow import Arrived, Heard, Input, LinkRecord, Marked, Output, PassedOn, Progressed, Send, Tell, Ticked
+from streaming.model.inputs import Arrived, Heard, Input, Marked, Progressed, Ticked
+from streaming.model.links import LinkRecord, PassedOn
+from streaming.model.outputs import Output, Send, Tell
 from streaming.wire import crossing
 from streaming.wire.codec import encode_message
 from tidings import names

@@ -13,8 +13,10 @@ from streaming.broker.state import BucketState, Rules
 from streaming.broker.step import step
 from streaming.model.books import Books, total
 from streaming.model.entry import Origin
-from streaming.model.flow import Arrived, Heard, Input, Marked, Offer, Output, PassedOn, Progressed, PutAside, Send, Tell, Ticked
+from streaming.model.inputs import Arrived, Heard, Input, Marked, Progressed, Ticked
 from streaming.model.items import Publication
+from streaming.model.links import PassedOn
+from streaming.model.outputs import Offer, Output, PutAside, Send, Tell
 from streaming.windows import state_codec
 from streaming.windows.partitioning import belongs
 from streaming.windows.pipeline import step as side_step

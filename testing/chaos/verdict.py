@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from clients.log import Record
 from streaming.model.books import total
-from streaming.model.flow import Outcome
+from streaming.model.outputs import Outcome
 from streaming.wire.codec import decode_notification, encode_notification
 from testing.service import RunningService, wait_for
 from tidings import names

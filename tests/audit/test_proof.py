@@ -16,7 +16,7 @@ from audit.replay import Log, Replay, Row, decide
 from clients import control
 from clients.log import Record
 from streaming.broker.state import Rules
-from streaming.model.flow import Outcome, PutAside
+from streaming.model.outputs import Outcome, PutAside
 from streaming.wire.codec import MessageLimits, decode_notification, encode_notification
 from streaming.wire.inputs import MARK, MESSAGE, TICK
 from streaming.world.one_broker import subscription, topic

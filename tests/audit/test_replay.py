@@ -24,7 +24,7 @@ from service.kafka.embedded import EmbeddedKafka
 from service.kafka.java import Java
 from streaming.broker.state import Rules
 from streaming.model.books import Books
-from streaming.model.flow import Outcome
+from streaming.model.outputs import Outcome
 from streaming.wire.codec import MessageLimits, encode_notification
 from tidings import names
 from tidings.message import Message

@@ -14,7 +14,7 @@ from rich.console import Console
 from cli.books import render
 from clients.books import from_dict, links, to_dict
 from streaming.model.books import Books
-from streaming.model.flow import Outcome, Unsent
+from streaming.model.outputs import Outcome, Unsent
 from testing.commands import Said, Tidings
 
 

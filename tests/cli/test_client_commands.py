@@ -23,7 +23,7 @@ from clients.topics import delivery_specs, ensure_topics, publish_specs, service
 from service.kafka.embedded import EmbeddedKafka
 from service.kafka.java import Java
 from streaming.model.books import Books
-from streaming.model.flow import Outcome
+from streaming.model.outputs import Outcome
 from streaming.wire.codec import MessageLimits, decode_message, encode_notification
 from testing.commands import Tidings
 from tidings import names

@@ -19,7 +19,7 @@ from clients.decisions import Decided, decision_dict
 from clients.topics import ensure_topics, service_topics
 from service.kafka.embedded import EmbeddedKafka
 from service.kafka.java import Java
-from streaming.model.flow import FilterDecided
+from streaming.model.outputs import FilterDecided
 from streaming.windows.values import WindowDecided
 from testing.commands import Said, Tidings
 from tidings import names

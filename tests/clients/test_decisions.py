@@ -25,7 +25,7 @@ from clients.decisions import (
 )
 from clients.log import Record
 from streaming.model.books import Books
-from streaming.model.flow import FilterDecided
+from streaming.model.outputs import FilterDecided
 from streaming.spark import events, windows
 from streaming.windows.values import WindowDecided
 from tidings import names

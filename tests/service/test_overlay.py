@@ -16,7 +16,7 @@ from clients.connection import Connection
 from producers.publisher import Publisher
 from service.kafka.embedded import EmbeddedKafka
 from service.kafka.java import Java
-from streaming.model.flow import Outcome
+from streaming.model.outputs import Outcome
 from streaming.world.one_broker import broker, link, plan, subscription, topic
 from streaming.world.simulator import Simulator
 from testing.service import RunningService, wait_for

@@ -10,7 +10,7 @@ import pytest
 from audit.replay import Replay
 from clients.log import Record
 from streaming.model.books import Books, total
-from streaming.model.flow import PutAside, Tell
+from streaming.model.outputs import PutAside, Tell
 from streaming.wire.codec import encode_notification
 from streaming.world.one_broker import Script, subscription, topic
 from testing.chaos.soak import MEASURES, Plan, Sample, grown

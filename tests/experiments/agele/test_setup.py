@@ -31,7 +31,7 @@ from experiments.agele.setup import (
 )
 from experiments.agele.ways import Siena, Ways, detour, gathered, siena, ways_of
 from experiments.harness import Claim, Settings, Spread
-from streaming.model.flow import Outcome, Why
+from streaming.model.outputs import Outcome, Why
 
 SMALL = [(1, 12, "random"), (2, 30, "random"), (3, 40, "scale-free"), (4, 25, "tree")]
 

@@ -21,7 +21,7 @@ from experiments.das.adaptive import ALL, PARTLY, UNWANTED, WIDE, Outcome, Traff
 from experiments.das.setup import EVENT, LINE, PROFILE, RENDEZVOUS, STRATEGIES, TREE, Setup, Workload
 from experiments.das.strategies import Point, Sweep
 from experiments.harness import Cell, Claim, Settings, conduct
-from streaming.model.flow import FilterDecided
+from streaming.model.outputs import FilterDecided
 from tidings.message import Message
 from tidings.topic import Filtering
 from topology.profile import EVERYTHING

@@ -19,7 +19,7 @@ from streaming.batch.reading import rows_of
 from streaming.batch.shelf import Shelf
 from streaming.batch.store import Store, read_note
 from streaming.broker.state import BucketState, Rules
-from streaming.model.flow import Decided, Output, PutAside, Send, Tell
+from streaming.model.outputs import Decided, Output, PutAside, Send, Tell
 from streaming.world.buckets import LIMITS, SECRET, TICKER, LogRecord, columns_of, log_of, plainly
 from streaming.world.one_broker import Script, broker, link, subscription, topic
 from tidings.control import Snapshot

@@ -20,7 +20,7 @@ from streaming.batch.shelf import Shelf
 from streaming.batch.store import Bucket
 from streaming.broker.state import BucketState, Filter, FilterMode, Rules
 from streaming.model.books import total
-from streaming.model.flow import Output, PutAside, Send, Tell
+from streaming.model.outputs import Output, PutAside, Send, Tell
 from streaming.world.buckets import SECRET, Buckets, log_of, plainly
 from streaming.world.one_broker import PARTITION, Script, broker, link, subscription, topic
 from tidings.control import Snapshot

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from streaming.broker.state import BucketState, Rules
 from streaming.broker.step import step
-from streaming.model.flow import Marked, Tell, Ticked
+from streaming.model.inputs import Marked, Ticked
+from streaming.model.outputs import Tell
 from streaming.world.one_broker import PARTITION, Script, broker, link, subscription
 
 START = 1_000_000

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from clients.topics import delivery_specs, link_specs, publish_specs, service_topics
 from streaming.model.entry import Entry
-from streaming.model.flow import Arrived, Marked, Output, PutAside, Ticked
+from streaming.model.inputs import Arrived, Marked, Ticked
+from streaming.model.outputs import Output, PutAside
 from streaming.spark.events import snapshot_path, to_records
 from streaming.wire import avro
 from streaming.wire.codec import MessageLimits, decode_message, encode_message

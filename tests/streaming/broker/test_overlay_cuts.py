@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from streaming.model.flow import PutAside
+from streaming.model.outputs import PutAside
 from streaming.wire.codec import MessageLimits, decode_message
 from streaming.world.one_broker import broker, link, plan, subscription, topic
 from streaming.world.simulator import Simulator

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.broker.state import Rules
-from streaming.model.flow import PutAside
+from streaming.model.outputs import PutAside
 from streaming.world.one_broker import Script, advertisement, broker, link, plan, subscription, topic
 from streaming.world.simulator import Simulator
 from tidings.message import Message

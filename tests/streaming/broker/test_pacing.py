@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.model.flow import Tell
+from streaming.model.outputs import Tell
 from streaming.world.one_broker import Script, subscription, topic
 
 START = 1_000_000

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from streaming.broker import state_codec
 from streaming.broker.state import BucketState
 from streaming.broker.step import step
-from streaming.model.flow import Arrived, Marked, Tell, Ticked
+from streaming.model.inputs import Arrived, Marked, Ticked
 from streaming.model.ledger import HOUR_MS
+from streaming.model.outputs import Tell
 from streaming.world.one_broker import PARTITION, Script, subscription, topic
 from tidings import event as events
 from tidings.predicate import Verdict

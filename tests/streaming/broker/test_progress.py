@@ -5,7 +5,7 @@ from __future__ import annotations
 from streaming.broker.desk import Desk
 from streaming.broker.progress import MOST_SAID, MOST_SERVICES, behind, heard_ms, note_progress, note_ways, reached_ms
 from streaming.broker.state import BucketState, Rules
-from streaming.model.flow import Progressed
+from streaming.model.inputs import Progressed
 from streaming.world.one_broker import broker, link, plan, subscription
 from topology.plan import Plan
 

@@ -6,7 +6,7 @@ import pytest
 
 from streaming.broker.state import Rules
 from streaming.broker.step import step
-from streaming.model.flow import Marked
+from streaming.model.inputs import Marked
 from streaming.world.one_broker import PARTITION, Script, subscription, topic
 from tidings.errors import Unreadable
 from tidings.registers import Bounds
@@ -115,7 +115,7 @@ def test_nothing_closes_while_one_partition_lags():
     script.publish({"b": 2})
     script.tick(0, both)
     script.wait(20_000)
-    from streaming.model.flow import Marked
+    from streaming.model.inputs import Marked
 
     script.inputs.append(Marked("publish.b1-0", script.now_ms))
     assert news(script) == [("first", {"a": 1})]
@@ -124,7 +124,7 @@ def test_nothing_closes_while_one_partition_lags():
 
 
 def test_what_follows_a_mark_is_held_to_its_version_even_if_the_clock_lags():
-    from streaming.model.flow import Marked
+    from streaming.model.inputs import Marked
 
     script = Script()
     script.tick(0)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streaming.broker.state import Rules
-from streaming.model.flow import Outcome
+from streaming.model.outputs import Outcome
 from streaming.world.one_broker import Script, subscription, topic
 from tidings.notification import Notification
 

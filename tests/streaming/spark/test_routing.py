@@ -14,7 +14,7 @@ from streaming.batch.hashing import event_hash
 from streaming.batch.rows import KINDS, NO_SOURCE, NOT_SAID
 from streaming.batch.shuffle import labels_of
 from streaming.model.event import Span
-from streaming.model.flow import EventNews, Stamp
+from streaming.model.links import EventNews, Stamp
 from streaming.spark.routing import Routing, routed
 from streaming.spark.session import start_session, stop_session
 from streaming.wire import avro, crossing

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streaming.model.flow import PassedOn, PutAside, WindowRecord
 from streaming.model.items import Publication, Through
+from streaming.model.links import PassedOn, WindowRecord
+from streaming.model.outputs import PutAside
 from streaming.windows.link import LinkWindows
 from streaming.wire.codec import MessageLimits, decode_message
 from streaming.world.one_broker import advertisement, subscription, topic

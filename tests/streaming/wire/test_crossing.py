@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from streaming.model.entry import Entry, Origin
 from streaming.model.event import Closed, Elsewhere, OpenEvent, Span
-from streaming.model.flow import EventNews, HandOver, PassedOn, Stamp
+from streaming.model.links import EventNews, HandOver, PassedOn, Stamp
 from streaming.wire import crossing
 from streaming.wire.codec import MessageLimits, encode_message
 from tidings.errors import BadMessage

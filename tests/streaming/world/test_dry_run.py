@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.model.flow import Outcome
+from streaming.model.outputs import Outcome
 from streaming.wire.codec import MessageLimits, decode_message
 from streaming.world.dry_run import DryRun, dry_run
 from streaming.world.expectation import Verdict, compare, read_expected, write_expected

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from streaming.model.flow import Decided, Send
+from streaming.model.outputs import Decided, Send
 from streaming.wire import crossing
 from streaming.world.one_broker import broker, link, plan, subscription, topic
 from streaming.world.simulator import Simulator
