@@ -15,7 +15,7 @@ from audit.replay import Log, Replay
 from clients.log import Record
 from streaming.model.books import Books
 from streaming.model.inputs import Arrived
-from streaming.model.outputs import Outcome, PutAside, Why
+from streaming.model.outputs import MessageReason, Outcome, PutAside
 from streaming.wire.codec import decode_notification, encode_notification
 from tidings import names
 from tidings.notification import Notification, Reason
@@ -42,7 +42,7 @@ class Difference:
 
 
 @dataclass(slots=True)
-class Tally:
+class TellTally:
     """How many of what follows from the log are there. ``repeated`` are equal byte for byte, as after a crash."""
 
     expected: int = 0
@@ -56,7 +56,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class CompareScope:
     """What to compare: all, or from a time on, or what is about a topic or a key."""
 
     since_ms: int | None = None
@@ -65,7 +65,7 @@ class Scope:
 
     @property
     def is_all(self) -> bool:
-        return self == Scope()
+        return self == CompareScope()
 
     def takes(self, about: About | None) -> bool:
         if self.topic is None and self.key is None:
@@ -89,10 +89,10 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ComparedSpan:
     """What counts. Until ``until_ms`` the reference has followed; before ``before_ms`` somebody else may have written."""
 
-    scope: Scope
+    scope: CompareScope
     reach: Reach
     until_ms: int
     before_ms: int = ALWAYS
@@ -103,9 +103,9 @@ class Bounds:
         return self.scope.takes(item.about) and (self.scope.since_ms is None or item.at_ms >= self.scope.since_ms)
 
 
-def tally(what: str, expected: Iterable[Item], found: Iterable[Item], bounds: Bounds) -> tuple[Tally, list[Difference]]:
+def tally(what: str, expected: Iterable[Item], found: Iterable[Item], bounds: ComparedSpan) -> tuple[TellTally, list[Difference]]:
     """Lay what should be there beside what is."""
-    counts = Tally()
+    counts = TellTally()
     differences: list[Difference] = []
     there: dict[Hashable, list[Item]] = {}
     for item in found:
@@ -122,7 +122,7 @@ def tally(what: str, expected: Iterable[Item], found: Iterable[Item], bounds: Bo
     return counts, differences
 
 
-def _match(what: str, wanted: list[Item], there: list[Item], bounds: Bounds, counts: Tally) -> Iterator[Difference]:
+def _match(what: str, wanted: list[Item], there: list[Item], bounds: ComparedSpan, counts: TellTally) -> Iterator[Difference]:
     first = wanted[0]
     if first.at_ms < bounds.reach.known_ms(first.about):
         counts.undecided += len(wanted)
@@ -145,13 +145,13 @@ def _match(what: str, wanted: list[Item], there: list[Item], bounds: Bounds, cou
         yield Difference(what, Finding.MISSING, first.text)
 
 
-def _may_be_elsewhere(item: Item, bounds: Bounds) -> bool:
+def _may_be_elsewhere(item: Item, bounds: ComparedSpan) -> bool:
     """Whether Kafka has deleted it since, or the service need not have come to it yet."""
     kafka_topic = item.key[0] if isinstance(item.key, tuple) else ""
     return item.at_ms < bounds.gone_ms.get(str(kafka_topic), ALWAYS) or item.at_ms > bounds.until_ms
 
 
-def _stranger(what: str, item: Item, bounds: Bounds, counts: Tally) -> Iterator[Difference]:
+def _stranger(what: str, item: Item, bounds: ComparedSpan, counts: TellTally) -> Iterator[Difference]:
     if item.at_ms > bounds.until_ms:
         return  # it follows from what came after the log was read
     reach = bounds.reach
@@ -280,4 +280,4 @@ def books_differences(should: Mapping[str, Books], have: Mapping[str, Books]) ->
 def _counted(books: Books, *, settled: bool) -> set[tuple[str, str]]:
     found = {(str(outcome), str(reason)) for (outcome, reason), count in books.outcomes.items() if count}
     # Late by `cut-off` is decided when the event ends.
-    return found if settled else {at for at in found if at[0] in _AT_ONCE and at[1] != Why.CUT_OFF}
+    return found if settled else {at for at in found if at[0] in _AT_ONCE and at[1] != MessageReason.CUT_OFF}

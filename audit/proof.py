@@ -11,11 +11,11 @@ from datetime import datetime
 from confluent_kafka import TopicPartition
 
 from audit.comparison import (
-    Bounds,
+    ComparedSpan,
+    CompareScope,
     Difference,
     Finding,
-    Scope,
-    Tally,
+    TellTally,
     books_differences,
     delivered_items,
     found_aside_items,
@@ -66,12 +66,12 @@ class Written:
 class Proof:
     """What came out. ``books`` is `same`, `differ`, or why they were not compared."""
 
-    scope: Scope
+    scope: CompareScope
     reach: Reach
     messages: int
-    notifications: Tally
-    late: Tally
-    dead_letters: Tally
+    notifications: TellTally
+    late: TellTally
+    dead_letters: TellTally
     books: str
     differences: tuple[Difference, ...]
     foreign: int = 0
@@ -102,7 +102,7 @@ class Proof:
 def prove(
     connection: Connection,
     *,
-    scope: Scope,
+    scope: CompareScope,
     limits: MessageLimits,
     rules: Rules,
     timing: Timing,
@@ -121,16 +121,16 @@ def prove(
         time.sleep(_TURN_S)
 
 
-def compare(log: Log, replay: Replay, written: Written, *, scope: Scope, rules: Rules, timing: Timing) -> Proof:
+def compare(log: Log, replay: Replay, written: Written, *, scope: CompareScope, rules: Rules, timing: Timing) -> Proof:
     """Lay the results of a log beside what was written."""
     # Where there are links, what is on its way is waited for.
     patience_ms = rules.patience_ms if any(snapshot.links for snapshot in log.history) else 0
     reach = reach_of(log, replay, timing, rules.ahead_ms + patience_ms)
     others_until_ms = _others_until_ms(log, replay)
-    bounds = Bounds(scope, reach, _followed_ms(replay), others_until_ms or ALWAYS, written.gone_ms)
+    bounds = ComparedSpan(scope, reach, _followed_ms(replay), others_until_ms or ALWAYS, written.gone_ms)
     found, foreign = delivered_items(written.delivered, exact_ids=reach.exact_ids)
     notifications, differences = tally("notification", told_items(replay, exact_ids=reach.exact_ids), found, bounds)
-    put_aside: dict[Outcome, Tally] = {}
+    put_aside: dict[Outcome, TellTally] = {}
     for outcome, records in ((Outcome.LATE, written.late), (Outcome.DEAD_LETTERED, written.dead_letters)):
         should, have = put_aside_items(log, replay, outcome), found_aside_items(replay, records, outcome)
         put_aside[outcome], more = tally(names.LATE if outcome is Outcome.LATE else names.DEAD_LETTER, should, have, bounds)
@@ -151,7 +151,7 @@ def compare(log: Log, replay: Replay, written: Written, *, scope: Scope, rules: 
     )
 
 
-def _messages(replay: Replay, scope: Scope) -> Iterator[Arrived | Refused]:
+def _messages(replay: Replay, scope: CompareScope) -> Iterator[Arrived | Refused]:
     """What publishers sent, of what was asked about."""
     for happened in replay.inputs:
         match happened:
@@ -177,7 +177,7 @@ def _others_until_ms(log: Log, replay: Replay) -> int | None:
 
 
 def _books(
-    replay: Replay, have: Mapping[str, Books], scope: Scope, reach: Reach, others_until_ms: int | None
+    replay: Replay, have: Mapping[str, Books], scope: CompareScope, reach: Reach, others_until_ms: int | None
 ) -> tuple[str, list[Difference]]:
     if not scope.is_all:
         return "not compared: they count everything, and you asked about a part", []

@@ -21,7 +21,7 @@ from streaming.model.entry import Origin
 from streaming.model.inputs import Arrived, Heard, Input
 from streaming.model.outputs import Decided, PutAside, Tell
 from streaming.wire.codec import MessageLimits
-from streaming.wire.inputs import MESSAGE, TICK, Ticker, in_log_order, kind_of, read
+from streaming.wire.inputs import MESSAGE, TICK, TickerIdentity, in_log_order, kind_of, read
 from streaming.world.both import Both, BothOutput
 from tidings import names
 from tidings.control import Snapshot
@@ -87,7 +87,7 @@ class Replay:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class LogRow:
     """A record as `streaming.wire.inputs` reads it."""
 
     kind: str
@@ -103,10 +103,10 @@ class Row:
 class Log:
     """What Kafka holds of the log. The same log always gives the same `decide`."""
 
-    ticks: tuple[tuple[Tick, Row], ...]
+    ticks: tuple[tuple[Tick, LogRow], ...]
     history: tuple[Snapshot, ...]
     """The control data after each of its records."""
-    rows: tuple[Row, ...]
+    rows: tuple[LogRow, ...]
     """Messages, what crossed links, and marks."""
     brokers: frozenset[str]
     """Those that have Kafka topics to read from."""
@@ -190,7 +190,7 @@ def decide(log: Log, *, service: str | None, limits: MessageLimits, rules: Rules
         # Of the others it hears how far they are. Where nobody ticks who is asked for, there is no clock at all.
         own = [row for _, row in log.ticks] if each is not None else []
         own += [row for row in log.rows if names.broker_of(row.kafka_topic) in brokers]
-        happened = [input for row in in_log_order(own) for input in read(row, limits, Ticker(each))]
+        happened = [input for row in in_log_order(own) for input in read(row, limits, TickerIdentity(each))]
         own_rules = rules if each is None else replace(rules, hosted=brokers)
         both = Both(lambda v: plans.setdefault(v, Plan(control_at(v))), own_rules, str(each))
         outputs = both.step(happened)
@@ -204,7 +204,7 @@ def _is_of_window(output: BothOutput) -> bool:
     return isinstance(output, Tell) and output.notification.window is not None
 
 
-def _served(ticks: list[tuple[Tick, Row]], brokers: frozenset[str]) -> dict[str | None, frozenset[str]]:
+def _served(ticks: list[tuple[Tick, LogRow]], brokers: frozenset[str]) -> dict[str | None, frozenset[str]]:
     """Each service with the brokers that it was the last to serve; without any tick, nobody serves them all."""
     last: dict[str, str] = {}
     for broker in brokers:
@@ -216,22 +216,22 @@ def _served(ticks: list[tuple[Tick, Row]], brokers: frozenset[str]) -> dict[str 
     return {service: frozenset(b for b in brokers if last.get(b) == service) for service in sorted(set(last.values()))}
 
 
-def _tick_row(record: Record) -> tuple[Tick, Row] | None:
+def _tick_row(record: Record) -> tuple[Tick, LogRow] | None:
     tick = control.read_tick(record)
     return None if tick is None else (tick, _row(TICK, record))
 
 
-def _message_rows(records: Iterable[Record], limits: MessageLimits, only: tuple[str, str] | None) -> list[Row]:
+def _message_rows(records: Iterable[Record], limits: MessageLimits, only: tuple[str, str] | None) -> list[LogRow]:
     rows = []
     for record in records:
         row = _row(kind_of(record.kafka_topic, record.value), record)
-        if only is None or row.kind != MESSAGE or _is_about(read(row, limits, Ticker(None)), only):
+        if only is None or row.kind != MESSAGE or _is_about(read(row, limits, TickerIdentity(None)), only):
             rows.append(row)
     return rows
 
 
-def _row(kind: str, record: Record) -> Row:
-    return Row(kind, record.kafka_topic, record.partition, record.offset, record.append_ms, record.key, record.value)
+def _row(kind: str, record: Record) -> LogRow:
+    return LogRow(kind, record.kafka_topic, record.partition, record.offset, record.append_ms, record.key, record.value)
 
 
 def _is_about(happened: list[Input], only: tuple[str, str]) -> bool:

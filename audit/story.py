@@ -32,7 +32,7 @@ class Reported:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StoryTold:
     """Something was told. ``delivered_ms`` is its append time in the delivery Kafka topic, None if it is not there.
 
     ``replayed`` is False for what was delivered but does not follow from what is left of the log.
@@ -68,10 +68,10 @@ def delivered(connection: Connection, replay: Replay, topic: str, key: str) -> d
     return found
 
 
-def story(replay: Replay, found: Mapping[str, Delivered]) -> list[Reported | Told]:
+def story(replay: Replay, found: Mapping[str, Delivered]) -> list[Reported | StoryTold]:
     """What happened, in order of time; ``replay`` must be about one topic and key only."""
     arrived, aside = replay.arrived, replay.put_aside
-    entries: list[Reported | Told] = []
+    entries: list[Reported | StoryTold] = []
     for index, output in enumerate(replay.outputs):
         match output:
             case Decided(origin=origin) if origin in arrived:
@@ -83,10 +83,10 @@ def story(replay: Replay, found: Mapping[str, Delivered]) -> list[Reported | Tol
                 entries.append(Reported(origin.append_ms, came.broker, came.message, output, detail, carriers, passed_on))
             case Tell(kafka_topic, _, notification, at_ms):
                 there = found.get(notification.id)
-                entries.append(Told(at_ms, kafka_topic, notification, there.append_ms if there else None))
+                entries.append(StoryTold(at_ms, kafka_topic, notification, there.append_ms if there else None))
     known = {tell.notification.id for tell in replay.told}
     entries += [
-        Told(each.append_ms, each.kafka_topic, each.notification, each.append_ms, replayed=False)
+        StoryTold(each.append_ms, each.kafka_topic, each.notification, each.append_ms, replayed=False)
         for name, each in found.items()
         if name not in known
     ]

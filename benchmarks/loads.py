@@ -22,7 +22,7 @@ from streaming.model.outputs import Offer
 from streaming.spark.events import snapshot_path
 from streaming.windows.values import Clocked
 from streaming.wire.codec import MessageLimits, decode_message, encode_message
-from streaming.wire.inputs import Ticker
+from streaming.wire.inputs import TickerIdentity
 from streaming.wire.offers import clock_record, offer_record
 from tidings import names
 from tidings.control import Link, Snapshot
@@ -52,8 +52,8 @@ class Stream:
     """Whether it is what a broker offers to its links, for subscriptions to aggregates beyond them."""
 
     @property
-    def ticker(self) -> Ticker:
-        return Ticker(f"bench-{self.name}", SECRET)
+    def ticker(self) -> TickerIdentity:
+        return TickerIdentity(f"bench-{self.name}", SECRET)
 
 
 def control(streams: Iterable[Stream], folder: Path) -> int:

@@ -15,9 +15,9 @@ from cli.check_output import Found, print_found
 from tidings.errors import TidingsError
 
 if TYPE_CHECKING:
-    from streaming.world.checking import Checked, Wrong
+    from streaming.world.checking import Checked, Complaint
     from streaming.world.dry_run import DryRun, Fate, Told
-    from streaming.world.expectation import Compared, Comparison
+    from streaming.world.expectation import Comparison, Pairing
     from streaming.world.script import BadLine
     from streaming.world.silence import Untold
     from tidings.config import Config
@@ -134,10 +134,10 @@ def _write(file: Path, text: str) -> None:
         raise CannotCheck(f"{file} cannot be written: {error.strerror or error}") from error
 
 
-def _at(file: Path | None, wrong: list[BadLine]) -> list[Wrong]:
-    from streaming.world.checking import Wrong
+def _at(file: Path | None, wrong: list[BadLine]) -> list[Complaint]:
+    from streaming.world.checking import Complaint
 
-    return [Wrong(f"{'stdin' if str(file) == '-' else file}:{each.line}", "", each.detail) for each in wrong]
+    return [Complaint(f"{'stdin' if str(file) == '-' else file}:{each.line}", "", each.detail) for each in wrong]
 
 
 # ---- for machines -----------------------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ def _datum(found: Found) -> dict[str, Any]:
     return datum
 
 
-def _wrong_datum(wrong: Wrong) -> dict[str, Any]:
+def _wrong_datum(wrong: Complaint) -> dict[str, Any]:
     return {"where": wrong.where, "about": wrong.about, "detail": wrong.detail}
 
 
@@ -210,7 +210,7 @@ def _untold_datum(untold: Untold) -> dict[str, Any]:
     }
 
 
-def _compared_datum(comparison: Comparison, step: Compared) -> dict[str, Any]:
+def _compared_datum(comparison: Comparison, step: Pairing) -> dict[str, Any]:
     return {
         comparison.who: comparison.name,
         "verdict": str(step.verdict),

@@ -12,9 +12,9 @@ from cli import show
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from streaming.world.checking import Checked, Wrong
+    from streaming.world.checking import Checked, Complaint
     from streaming.world.dry_run import DryRun, Fate, Told
-    from streaming.world.expectation import Compared, Comparison, Expected
+    from streaming.world.expectation import Comparison, Expected, Pairing
     from streaming.world.silence import Untold
 
 _AROUND = 2
@@ -40,7 +40,7 @@ class Found:
     """All that there is to say."""
 
     checked: Checked
-    problems: list[Wrong]
+    problems: list[Complaint]
     run: DryRun | None = None
     comparisons: list[Comparison] | None = None
 
@@ -71,7 +71,7 @@ def _line(sign: str, style: str, text: str = "") -> Text:
     return Text().append(sign, style=style).append(text)
 
 
-def _wrong_line(sign: str, wrong: Wrong, style: str) -> Text:
+def _wrong_line(sign: str, wrong: Complaint, style: str) -> Text:
     from rich.text import Text
 
     line = Text(f"{sign} ", style=style)
@@ -182,7 +182,7 @@ def _times(count: int) -> str:
     return "nothing" if count == 0 else "once" if count == 1 else f"{count} times"
 
 
-def _diff(steps: Sequence[Compared]) -> Iterator[Text]:
+def _diff(steps: Sequence[Pairing]) -> Iterator[Text]:
     """The differences, with what is as expected around them."""
     near = {n + away for n, step in enumerate(steps) if step.verdict != "same" for away in range(-_AROUND, _AROUND + 1)}
     for n, step in enumerate(steps):
@@ -192,7 +192,7 @@ def _diff(steps: Sequence[Compared]) -> Iterator[Text]:
             yield _line("      …", "dim")
 
 
-def _step_lines(step: Compared) -> list[Text]:
+def _step_lines(step: Pairing) -> list[Text]:
     """Like a diff: what was expected with a minus, what was told with a plus."""
     from rich.text import Text
 

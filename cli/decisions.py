@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from clients.decisions import Crossed, Decided, Way
+    from clients.decisions import Decided, Way, WindowTraffic
     from streaming.model.outputs import FilterDecided
     from streaming.windows.values import WindowDecided
 
@@ -113,15 +113,15 @@ class Wanted:
 class Savings:
     """What crossed for the windows of each link, so far."""
 
-    by_link: dict[Way, Crossed] = field(default_factory=dict)
+    by_link: dict[Way, WindowTraffic] = field(default_factory=dict)
 
     def add(self, decided: Decided) -> None:
         """Choices of filters are about no window of a subscription, and count for nothing here."""
-        from clients.decisions import Crossed
+        from clients.decisions import WindowTraffic
         from streaming.windows.values import WindowDecided
 
         if isinstance(decided, WindowDecided):
-            self.by_link.setdefault((decided.sender, decided.to), Crossed()).add(decided)
+            self.by_link.setdefault((decided.sender, decided.to), WindowTraffic()).add(decided)
 
     def to_dict(self) -> dict[str, Any]:
         return {"links": {arrow(*way): crossed.to_dict() for way, crossed in sorted(self.by_link.items())}}
@@ -185,7 +185,7 @@ def _of_filter(decided: FilterDecided) -> Text:
     return line
 
 
-def windows_table(by_link: Mapping[Way, Crossed]) -> Table:
+def windows_table(by_link: Mapping[Way, WindowTraffic]) -> Table:
     """What crossed each link for windows, and what would have if all were forwarded, or all aggregated."""
     from clients.decisions import total
 
@@ -199,13 +199,13 @@ def windows_table(by_link: Mapping[Way, Crossed]) -> Table:
     return table
 
 
-def _figures(crossed: Crossed) -> list[str]:
+def _figures(crossed: WindowTraffic) -> list[str]:
     counts = [crossed.windows, crossed.forwarded, crossed.aggregated, crossed.sent]
     compared = [(f"{crossed.would(decider):,}", saved_share(crossed, decider)) for decider in _ALWAYS]
     return [*(f"{count:,}" for count in counts), *(cell for pair in compared for cell in pair)]
 
 
-def saved_share(crossed: Crossed, decider: str) -> str:
+def saved_share(crossed: WindowTraffic, decider: str) -> str:
     """How much less crossed than by another decider; nothing if by that one nothing would have."""
     would = crossed.would(decider)
     return f"{crossed.saved_against(decider) / would:.0%}" if would else ""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from demo.run import Demo, Show, Verdict
+    from demo.run import Demo, DemoVerdict, Show
     from service.up import Service
 
 _NOTICE_S = 2.0
@@ -51,7 +51,7 @@ def demo(
         raise typer.Exit(1)
 
 
-def _run(directory: Path, events: int, witnesses: int, seed: int) -> Verdict:
+def _run(directory: Path, events: int, witnesses: int, seed: int) -> DemoVerdict:
     import signal
 
     from clients.connection import Connection
@@ -144,7 +144,7 @@ def _every(seconds: float, states: Iterator[Any]) -> Iterator[Any]:
 # ---- at the end -------------------------------------------------------------------------------------------------------
 
 
-def _as_dict(verdict: Verdict) -> dict[str, Any]:
+def _as_dict(verdict: DemoVerdict) -> dict[str, Any]:
     from clients.books import to_dict
     from streaming.wire.codec import notification_dict
 
@@ -169,21 +169,21 @@ def _as_dict(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _suppressed(verdict: Verdict) -> float:
+def _suppressed(verdict: DemoVerdict) -> float:
     """The share of published messages that did not leave the gatherer, or did not even get there."""
     return round(1 - _carried_on(verdict) / verdict.published, 4)
 
 
-def _carried_on(verdict: Verdict) -> int:
+def _carried_on(verdict: DemoVerdict) -> int:
     books = verdict.gathered.to_dict()
     return int(books["told"] + books["forwarded"])
 
 
-def _link_totals(verdict: Verdict) -> tuple[int, int]:
+def _link_totals(verdict: DemoVerdict) -> tuple[int, int]:
     return sum(link.messages for link in verdict.links), sum(link.baseline_messages for link in verdict.links)
 
 
-def _print_verdict(verdict: Verdict) -> None:
+def _print_verdict(verdict: DemoVerdict) -> None:
     console = show.console()
     console.print()
     for line in _story(verdict):
@@ -208,7 +208,7 @@ def _print_verdict(verdict: Verdict) -> None:
         console.print("[red]✗[/red] the books do not balance")
 
 
-def _links(verdict: Verdict) -> Table:
+def _links(verdict: DemoVerdict) -> Table:
     """What crossed the links, and what would have without a gatherer."""
     from rich.table import Table
 
@@ -239,7 +239,7 @@ def _saved(ours: int, alone: int) -> str:
     return f"{1 - ours / alone:.0%}" if alone else "–"
 
 
-def _summary(verdict: Verdict) -> Table:
+def _summary(verdict: DemoVerdict) -> Table:
     from rich.table import Table
 
     books = verdict.gathered.to_dict()
@@ -267,7 +267,7 @@ def _summary(verdict: Verdict) -> Table:
     return table
 
 
-def _story(verdict: Verdict) -> Iterator[Text]:
+def _story(verdict: DemoVerdict) -> Iterator[Text]:
     """One event: what was published about it, and what its subscriber saw."""
     from rich.text import Text
 
@@ -290,7 +290,7 @@ def _story(verdict: Verdict) -> Iterator[Text]:
         yield Text.assemble((f"  {told.reason:<10} ", "green"), show.facts(told.news))
 
 
-def _windows(verdict: Verdict) -> Iterator[Text]:
+def _windows(verdict: DemoVerdict) -> Iterator[Text]:
     """What subscribers to averages were told."""
     from rich.text import Text
 

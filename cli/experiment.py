@@ -13,10 +13,10 @@ from cli import connecting, show
 from tidings.errors import CannotRun
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as RichProgress
+    from rich.progress import RunProgress as RichProgress
     from rich.table import Table
 
-    from experiments.harness import Conducted, Experiment, Progress, Result, Settings
+    from experiments.harness import Conducted, Experiment, Result, RunProgress, Settings
 
 _PAGE = Path("docs/results.md")
 
@@ -153,7 +153,7 @@ def _run(experiment: Experiment, settings: Settings, out: Path, as_json: bool, p
 
 
 @contextmanager
-def _progress(name: str) -> Iterator[Progress]:
+def _progress(name: str) -> Iterator[RunProgress]:
     """A bar for the person who waits; nothing where nobody looks."""
     from rich import progress
 

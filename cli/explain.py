@@ -14,7 +14,7 @@ from tidings.errors import TidingsError
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from audit.story import Reported, Told
+    from audit.story import Reported, StoryTold
     from streaming.broker.waits import Wait
 
 _WHY = {
@@ -79,23 +79,23 @@ def explain(
         _print(topic, key, entries, waiting)
 
 
-def _is_heartbeat(entry: Reported | Told) -> bool:
+def _is_heartbeat(entry: Reported | StoryTold) -> bool:
     """A replay has the heartbeats of all subscriptions; they are about no event."""
-    from audit.story import Told
+    from audit.story import StoryTold
     from tidings.notification import Reason
 
-    return isinstance(entry, Told) and entry.notification.reason is Reason.HEARTBEAT
+    return isinstance(entry, StoryTold) and entry.notification.reason is Reason.HEARTBEAT
 
 
 # ---- for machines -----------------------------------------------------------------------------------------------------
 
 
-def _datum(entry: Reported | Told) -> dict[str, Any]:
-    from audit.story import Told
+def _datum(entry: Reported | StoryTold) -> dict[str, Any]:
+    from audit.story import StoryTold
     from streaming.wire.codec import notification_dict
     from tidings.values import plain
 
-    if isinstance(entry, Told):
+    if isinstance(entry, StoryTold):
         return {
             "ms": entry.at_ms,
             "what": "notification",
@@ -140,24 +140,24 @@ def _waiting_datum(wait: Wait) -> dict[str, Any]:
 # ---- for people -------------------------------------------------------------------------------------------------------
 
 
-def _print(topic: str, key: str, entries: list[Reported | Told], waiting: list[Wait]) -> None:
+def _print(topic: str, key: str, entries: list[Reported | StoryTold], waiting: list[Wait]) -> None:
     from rich.text import Text
 
-    from audit.story import Reported, Told
+    from audit.story import Reported, StoryTold
 
     console = show.console()
     messages = [entry for entry in entries if isinstance(entry, Reported) and not entry.passed_on]
-    told = [entry for entry in entries if isinstance(entry, Told)]
+    told = [entry for entry in entries if isinstance(entry, StoryTold)]
     heading = Text(f"{show.printable(topic)} · {show.printable(key)}", style="bold")
     heading.append(f"  {show.count(len(messages), 'message')}, {show.count(len(told), 'notification')}", style="dim")
     console.print(heading)
     shown: set[str] = set()
     for entry in entries:
-        event = entry.notification.event if isinstance(entry, Told) else entry.decided.event
+        event = entry.notification.event if isinstance(entry, StoryTold) else entry.decided.event
         if event and event not in shown:
             shown.add(event)
             console.print(Text(f"event {event}", style="dim"))
-        console.print(_told_line(entry) if isinstance(entry, Told) else _reported_line(entry))
+        console.print(_told_line(entry) if isinstance(entry, StoryTold) else _reported_line(entry))
     for wait in waiting:
         console.print(waiting_line(wait))
     if not told and not waiting:
@@ -218,7 +218,7 @@ _STYLES = {
 }
 
 
-def _told_line(entry: Told) -> Text:
+def _told_line(entry: StoryTold) -> Text:
     from rich.text import Text
 
     notification = entry.notification

@@ -12,7 +12,7 @@ import typer
 from cli import connecting, show
 
 if TYPE_CHECKING:
-    from audit.comparison import Tally
+    from audit.comparison import TellTally
     from audit.proof import Proof
 
 _DIFFERS, _UNDECIDED = 1, 3
@@ -42,7 +42,7 @@ def replay(
 
     Example: tidings replay --from publish.b1-0:1234 --topic incident
     """
-    from audit.comparison import Scope
+    from audit.comparison import CompareScope
     from audit.proof import prove, since_of
     from streaming.broker.settings import message_limits_of, rules_of, timing_of
     from tidings.config import load
@@ -51,7 +51,7 @@ def replay(
     connection = connecting.connect(bootstrap_servers, dir, properties)
     proof = prove(
         connection,
-        scope=Scope(since_of(connection, start, time.time_ns() // 1_000_000), topic, key),
+        scope=CompareScope(since_of(connection, start, time.time_ns() // 1_000_000), topic, key),
         limits=message_limits_of(settings),
         rules=rules_of(settings),
         timing=timing_of(settings),
@@ -134,7 +134,7 @@ def _print(proof: Proof) -> None:
     console.print(_verdict(proof))
 
 
-def _numbers(tally: Tally) -> tuple[int, ...]:
+def _numbers(tally: TellTally) -> tuple[int, ...]:
     return tally.expected, tally.same, tally.missing, tally.beside, tally.other, tally.repeated, tally.undecided
 
 

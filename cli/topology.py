@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tidings.control import Link, Snapshot
     from tidings.topic import Timing
-    from topology.plan import Part, Plan
+    from topology.plan import Island, Plan
 
 app = typer.Typer(help="Look at the overlay, or make one up. Example: tidings topology show", no_args_is_help=True)
 
@@ -116,7 +116,7 @@ def generate(
 class _Tree(NamedTuple):
     """A routing tree as it is drawn: each broker with its parent, parents first, and two measures in links."""
 
-    part: Part
+    part: Island
     parents: Mapping[str, str | None]
     height: int
     longest_way: int
@@ -148,7 +148,7 @@ class _Routing:
             used = [x for x in plan.overlay.links if tree.parents.get(x.a) == x.b or tree.parents.get(x.b) == x.a]
             self.links |= dict.fromkeys(used, tree)
 
-    def _tree(self, part: Part) -> _Tree:
+    def _tree(self, part: Island) -> _Tree:
         from topology.centre import centre
 
         if not part.wanted:

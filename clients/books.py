@@ -11,7 +11,7 @@ from clients.log import read_all
 from streaming.model.books import Books, total
 from streaming.model.items import Aggregated, Publication, Through
 from streaming.model.links import EventNews, HandOver, PassedOn
-from streaming.model.outputs import Outcome, Why
+from streaming.model.outputs import MessageReason, Outcome
 from tidings import names
 
 _KINDS = {"publications": PassedOn.__name__, "events": EventNews.__name__, "handovers": HandOver.__name__}
@@ -55,7 +55,7 @@ def read_books(connection: Connection) -> dict[str, Books]:
 def from_publishers(by_broker: Mapping[str, Books]) -> int:
     """Messages that came from publishers, not over links."""
     over_links = sum(count for each in by_broker.values() for (_, kind), count in each.heard.items() if kind not in _NOT_RECEIVED)
-    handed = sum(each.outcomes[Outcome.FORWARDED, Why.HANDED_OVER] for each in by_broker.values())
+    handed = sum(each.outcomes[Outcome.FORWARDED, MessageReason.HANDED_OVER] for each in by_broker.values())
     return sum(each.received for each in by_broker.values()) - over_links - handed
 
 

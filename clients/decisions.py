@@ -169,7 +169,7 @@ Way: TypeAlias = tuple[str, str]
 
 
 @dataclass(slots=True)
-class Crossed:
+class WindowTraffic:
     """What crossed a link in one direction for windows, and what would have. ``counts`` has the words of the books."""
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -218,19 +218,19 @@ class Crossed:
         }
 
 
-def crossed_by_books(by_broker: Mapping[str, Books]) -> dict[Way, Crossed]:
+def crossed_by_books(by_broker: Mapping[str, Books]) -> dict[Way, WindowTraffic]:
     """The links that windows were decided for, as the books of the brokers have them."""
-    found: dict[Way, Crossed] = {}
+    found: dict[Way, WindowTraffic] = {}
     for broker, books in sorted(by_broker.items()):
         for (neighbour, word), count in sorted(books.windows.items()):
             if count:
-                found.setdefault((broker, neighbour), Crossed()).counts[word] += count
+                found.setdefault((broker, neighbour), WindowTraffic()).counts[word] += count
     return found
 
 
-def total(crossed: Iterable[Crossed]) -> Crossed:
+def total(crossed: Iterable[WindowTraffic]) -> WindowTraffic:
     """Several links as one."""
-    whole = Crossed()
+    whole = WindowTraffic()
     for each in crossed:
         whole.counts.update(each.counts)
     return whole

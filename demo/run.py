@@ -16,18 +16,18 @@ from audit.replay import Replay, replay
 from clients import control
 from clients.books import from_publishers, read_books
 from clients.connection import Connection
-from clients.decisions import Crossed as CrossedForWindows
 from clients.decisions import Way, crossed_by_books
+from clients.decisions import WindowTraffic as CrossedForWindows
 from clients.log import read_all
 from clients.subscriber import Subscriber
 from producers.incidents import incidents
 from producers.publisher import Publisher
 from producers.readings import Road, readings
-from producers.workload import Published, dated
+from producers.workload import SentMessage, dated
 from streaming.broker.settings import message_limits_of, rules_of, timing_of
 from streaming.model.books import Books
 from streaming.model.links import EventNews, HandOver, PassedOn
-from streaming.model.outputs import Decided, Outcome, Tell, Why
+from streaming.model.outputs import Decided, MessageReason, Outcome, Tell
 from streaming.wire import crossing
 from streaming.wire.codec import encode_notification
 from streaming.world.simulator import Crossed, Simulator
@@ -122,7 +122,7 @@ class LinkTraffic:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class DemoVerdict:
     """How it ended. ``differences`` names notifications that only one of the two, service or reference, has."""
 
     by_broker: Mapping[str, Books]
@@ -147,7 +147,7 @@ class Verdict:
     @property
     def for_windows(self) -> int:
         """What came by the broker that gathers and was about windows only."""
-        return sum(self.gathered.outcomes[Outcome.MERGED, why] for why in (Why.WINDOWED, Why.UNWANTED))
+        return sum(self.gathered.outcomes[Outcome.MERGED, why] for why in (MessageReason.WINDOWED, MessageReason.UNWANTED))
 
     @property
     def notifications(self) -> int:
@@ -235,7 +235,7 @@ class Demo:
 
     # ---- afterwards ---------------------------------------------------------------------------------------------------
 
-    def verdict(self) -> Verdict:
+    def verdict(self) -> DemoVerdict:
         """Run the log through the plain reference and compare, byte for byte."""
         reference = self._reference()
         delivered = {(r.kafka_topic, r.value): r.append_ms for r in read_all(self._connection, _delivered_to())}
@@ -247,7 +247,7 @@ class Demo:
             differences.append(f"{self.messages} messages were published, {received} received")
         loudest = Counter(message.message.key for message in self._reports).most_common(1)[0][0]
         told_ms = {tell.notification.id: delivered[at] for at, tell in expected.items() if at in delivered}
-        return Verdict(
+        return DemoVerdict(
             by_broker=books,
             gatherer=next(part.gatherer for part in Plan(reference.control).route("incident").parts if part.gatherer),
             published=len(self._reports),
@@ -293,14 +293,14 @@ def _delivered_to() -> list[str]:
     return sorted({f"notify.{record['subscriber']}" for record in RECORDS if record["kind"] == "subscription"})
 
 
-def _paced(run: Iterable[Published]) -> Iterator[Published]:
+def _paced(run: Iterable[SentMessage]) -> Iterator[SentMessage]:
     for one in run:
         if (early_s := one.at_ms / 1000 - time.time()) > 0:
             time.sleep(early_s)
         yield one
 
 
-def broker_of(one: Published) -> str:
+def broker_of(one: SentMessage) -> str:
     """Where a witness is attached: the same broker every time."""
     return BROKERS[zlib.crc32(one.publisher.encode()) % len(BROKERS)]
 
@@ -317,7 +317,7 @@ def _reports(crossed: Counter[tuple[str, str]]) -> int:
     return sum(count for (_, kind), count in crossed.items() if kind in _ABOUT_EVENTS)
 
 
-def _baseline(run: Iterable[Published]) -> dict[Way, Crossed]:
+def _baseline(run: Iterable[SentMessage]) -> dict[Way, Crossed]:
     """What would cross each link if nobody gathered: every message on its own way to whoever wants it."""
     alone = [{**record, "gatherer": "none"} if record["kind"] == "topic" else record for record in RECORDS]
     snapshot = Snapshot()

@@ -30,8 +30,8 @@ from service.watch.redaction import HidingFormatter
 from service.watch.spark_logs import stderr_to, write_log_config
 from service.watch.workers import PythonWorkers
 from streaming.broker.settings import hosted_by, message_limits_of, rules_of, timing_of
-from streaming.spark.events import BucketSettings
-from streaming.spark.query import QuerySettings, start_query
+from streaming.spark.events import BucketSpec
+from streaming.spark.query import QuerySpec, start_query
 from streaming.spark.windows import start_window_query
 from streaming.wire import inputs
 from tidings import names
@@ -229,16 +229,16 @@ class Service:
         self._start_windows = lambda over_gaps: start_window_query(spark, settings, over_gaps=over_gaps)
         return self._query
 
-    def _query_settings(self, service: str) -> QuerySettings:
+    def _query_settings(self, service: str) -> QuerySpec:
         spark = self.config.spark
-        return QuerySettings(
+        return QuerySpec(
             bootstrap_servers=self.bootstrap,
             checkpoint=self._directory.checkpoint,
             windows_checkpoint=self._directory.windows,
             service=service,
             secret=self._directory.hash_key,
             buckets=spark.buckets,
-            bucket=BucketSettings(
+            bucket=BucketSpec(
                 ticker=inputs.Ticker(service, self._directory.secret),
                 control_dir=str(self._directory.control),
                 state_dir=str(self._directory.state),

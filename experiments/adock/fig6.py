@@ -21,14 +21,14 @@ from experiments.adock.sweep import (
     TO_HOLD,
     TRAFFIC,
     WAD,
+    AdockPoint,
+    AdockSweep,
     At,
-    Point,
-    Sweep,
     notes,
     place,
     sweep,
 )
-from experiments.harness import Claim, Experiment, Result, Settings
+from experiments.harness import Experiment, PaperClaim, Result, Settings
 
 PAPER = {
     (TRAFFIC.name, 162): 0.07,
@@ -44,7 +44,7 @@ APART = (0.018, 0.046)
 """By how much ADOCK's messages differ between sliding and tumbling windows."""
 NAMES = {"load": "publications", "ratio": "windows", "rate": "rate"}
 
-_done: dict[tuple[bool, int, str], Sweep] = {}
+_done: dict[tuple[bool, int, str], AdockSweep] = {}
 
 
 def run(settings: Settings) -> Result:
@@ -75,12 +75,12 @@ def run(settings: Settings) -> Result:
     )
 
 
-def measured(settings: Settings) -> Sweep:
+def measured(settings: Settings) -> AdockSweep:
     """All points of figures 6 and 7. Who runs both experiments runs them once."""
     asked = (settings.quick, settings.seed, str(adock_data.folder()))
     if asked not in _done:
         points = [
-            Point(load, rate, ratio=ratio)
+            AdockPoint(load, rate, ratio=ratio)
             for load in LOADS
             for ratio in (TUMBLING, SLIDING)
             for rate in (load.rates[:: len(load.rates) - 1] if settings.quick else load.rates)
@@ -94,7 +94,7 @@ def _paper(point: At) -> str:
     return "" if more is None or point["ratio"] != TUMBLING else f"+{more:.1%}"
 
 
-def claims(found: Sweep) -> list[Claim]:
+def claims(found: AdockSweep) -> list[PaperClaim]:
     points = found.points()
     sent = [{name: found.of("messages", name, point).median for name in (*PUBLISHED, OURS)} for point in points]
     gaps = [found.more(WAD, ADOCK, point).median for point in points]
@@ -103,9 +103,11 @@ def claims(found: Sweep) -> list[Claim]:
     most = sum(each[BAT] >= max(each[name] for name in PUBLISHED) for each in sent)
     worst = max(range(len(points)), key=gaps.__getitem__)
     return [
-        Claim("ADOCK sends the least of the three at every point", "yes", f"at {least} of {len(points)}", least == len(points)),
-        Claim("BAT sends the most of the three at every point", "yes", f"at {most} of {len(points)}", most == len(points)),
-        Claim(
+        PaperClaim(
+            "ADOCK sends the least of the three at every point", "yes", f"at {least} of {len(points)}", least == len(points)
+        ),
+        PaperClaim("BAT sends the most of the three at every point", "yes", f"at {most} of {len(points)}", most == len(points)),
+        PaperClaim(
             "WAD sends at most 50 % more than ADOCK",
             "50%",
             f"{max(gaps):.2%} ({place(points[worst], *NAMES)})",
@@ -114,7 +116,7 @@ def claims(found: Sweep) -> list[Claim]:
         *_traffic_claims(found),
         *(_shrinks(found, load.name) for load in (STOCK, STOCK_BY_MINUTE)),
         *_window_claims(found),
-        Claim(
+        PaperClaim(
             f"{OURS} is at most 1 % above the static optimum at every point",
             TO_HOLD,
             f"{min(ours):.2%} to {max(ours):.2%}",
@@ -123,22 +125,22 @@ def claims(found: Sweep) -> list[Claim]:
     ]
 
 
-def _gaps(found: Sweep, load: str, ratio: float = TUMBLING) -> dict[int, float]:
+def _gaps(found: AdockSweep, load: str, ratio: float = TUMBLING) -> dict[int, float]:
     """By rate, how much more WAD sends than ADOCK."""
     return {int(str(point["rate"])): found.more(WAD, ADOCK, point).median for point in found.points(load=load, ratio=ratio)}
 
 
-def _traffic_claims(found: Sweep) -> list[Claim]:
+def _traffic_claims(found: AdockSweep) -> list[PaperClaim]:
     traffic = _gaps(found, TRAFFIC.name)
     stock = {load.name: max(_gaps(found, load.name).values()) for load in (STOCK, STOCK_BY_MINUTE)}
     return [
-        Claim(
+        PaperClaim(
             "traffic: WAD sends at most 7 % more than ADOCK from 162 a second on (figure 6 a)",
             "7% to 2.7%",
             ", ".join(f"{gap:.2%} at {rate:,}" for rate, gap in traffic.items() if rate >= 162),
             all(gap <= 0.07 for rate, gap in traffic.items() if rate >= 162),
         ),
-        Claim(
+        PaperClaim(
             "WAD loses more on stock than on traffic (figure 6 a, c)",
             "50% against 7%",
             f"traffic {max(traffic.values()):.2%}, " + ", ".join(f"{name} {gap:.2%}" for name, gap in stock.items()),
@@ -147,10 +149,10 @@ def _traffic_claims(found: Sweep) -> list[Claim]:
     ]
 
 
-def _shrinks(found: Sweep, load: str) -> Claim:
+def _shrinks(found: AdockSweep, load: str) -> PaperClaim:
     gaps = _gaps(found, load)
     low, high = min(gaps), max(gaps)
-    return Claim(
+    return PaperClaim(
         f"{load}: WAD loses less at the highest rate than at the lowest (figure 6 c)",
         "50% to 22%",
         f"{gaps[low]:.2%} to {gaps[high]:.2%}",
@@ -158,7 +160,7 @@ def _shrinks(found: Sweep, load: str) -> Claim:
     )
 
 
-def _window_claims(found: Sweep) -> list[Claim]:
+def _window_claims(found: AdockSweep) -> list[PaperClaim]:
     apart = []
     for load in LOADS:
         both = [found.points(load=load.name, ratio=ratio) for ratio in (TUMBLING, SLIDING)]
@@ -166,13 +168,13 @@ def _window_claims(found: Sweep) -> list[Claim]:
             apart.append(found.of("messages", ADOCK, sliding).median / found.of("messages", ADOCK, tumbling).median - 1)
     wider = {load.name: tuple(max(_gaps(found, load.name, ratio).values()) for ratio in (TUMBLING, SLIDING)) for load in LOADS}
     return [
-        Claim(
+        PaperClaim(
             "ADOCK sends hardly more with sliding windows than with tumbling ones: at most 4.6 % (figure 6 d)",
             "1.8% to 4.6%",
             f"{min(apart):.2%} to {max(apart):.2%}",
             max(abs(each) for each in apart) <= APART[1],
         ),
-        Claim(
+        PaperClaim(
             "sliding windows widen the gap between ADOCK and WAD, on all data",
             "yes (figure 9)",
             ", ".join(f"{name} {tumbling:.2%} to {sliding:.2%}" for name, (tumbling, sliding) in wider.items()),

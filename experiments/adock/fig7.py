@@ -19,11 +19,11 @@ from experiments.adock.sweep import (
     TIME_NOTE,
     TO_HOLD,
     WAD,
-    Sweep,
+    AdockSweep,
     notes,
     place,
 )
-from experiments.harness import Claim, Experiment, Result, Settings
+from experiments.harness import Experiment, PaperClaim, Result, Settings
 
 MOST = 4
 SLIDING_BY_TUMBLING = 1200 / 500
@@ -51,7 +51,7 @@ def run(settings: Settings) -> Result:
     )
 
 
-def claims(found: Sweep) -> list[Claim]:
+def claims(found: AdockSweep) -> list[PaperClaim]:
     points = found.points()
     by_wad = {
         measure: [1 + found.more(ADOCK, WAD, point, measure).median for point in points]
@@ -60,19 +60,19 @@ def claims(found: Sweep) -> list[Claim]:
     computing, deciding = by_wad["computing_s"], by_wad["deciding_s"]
     worst = max(range(len(points)), key=computing.__getitem__)
     return [
-        Claim(
+        PaperClaim(
             "ADOCK decides more slowly than WAD at every point (but for noise)",
             "yes",
             f"{min(deciding):.2f} to {max(deciding):.2f} times as long",
             min(deciding) > 1 - NOISE and median(deciding) > 1,
         ),
-        Claim(
+        PaperClaim(
             "ADOCK's computing is at most 4 times WAD's",
             "up to 4 times",
             f"{max(computing):.2f} times ({place(points[worst], *NAMES)})",
             max(computing) <= MOST,
         ),
-        Claim(
+        PaperClaim(
             "and at most 1.5 times", TO_HOLD, f"{median(computing):.2f} to {max(computing):.2f} times", max(computing) <= CHEAP
         ),
         _windows_claim(found),
@@ -80,9 +80,9 @@ def claims(found: Sweep) -> list[Claim]:
     ]
 
 
-def _windows_claim(found: Sweep) -> Claim:
+def _windows_claim(found: AdockSweep) -> PaperClaim:
     ratios = _sliding_by_tumbling(found, ADOCK)
-    return Claim(
+    return PaperClaim(
         "ADOCK computes more with sliding windows than with tumbling ones, in the median point (figure 7 a, b)",
         f"{SLIDING_BY_TUMBLING:.1f} times",
         f"{median(ratios):.2f} times",
@@ -90,9 +90,9 @@ def _windows_claim(found: Sweep) -> Claim:
     )
 
 
-def _alike_claim(found: Sweep) -> Claim:
+def _alike_claim(found: AdockSweep) -> PaperClaim:
     ratios = {name: median(_sliding_by_tumbling(found, name)) for name in (WAD, BAT, ADOCK)}
-    return Claim(
+    return PaperClaim(
         "WAD and BAT hardly do: less than ADOCK, in the median point",
         "similar",
         ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items()) + " times",
@@ -100,7 +100,7 @@ def _alike_claim(found: Sweep) -> Claim:
     )
 
 
-def _ours_note(found: Sweep) -> str:
+def _ours_note(found: AdockSweep) -> str:
     ratios = [1 + found.more(OURS, WAD, point, "computing_s").median for point in found.points()]
     return (
         f"{OURS.capitalize()} learns from windows and keeps account of what WAD would send. It computes {min(ratios):.2f} to "
@@ -108,7 +108,7 @@ def _ours_note(found: Sweep) -> str:
     )
 
 
-def _sliding_by_tumbling(found: Sweep, decider: str) -> list[float]:
+def _sliding_by_tumbling(found: AdockSweep, decider: str) -> list[float]:
     ratios = []
     for load in LOADS:
         both = [found.points(load=load.name, ratio=ratio) for ratio in (TUMBLING, SLIDING)]

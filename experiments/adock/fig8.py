@@ -20,15 +20,15 @@ from experiments.adock.sweep import (
     TIME_NOTE,
     TO_HOLD,
     WAD,
+    AdockPoint,
+    AdockSweep,
     At,
-    Point,
-    Sweep,
     notes,
     place,
     sweep,
     times,
 )
-from experiments.harness import Claim, Experiment, Result, Settings, Table
+from experiments.harness import Experiment, PaperClaim, Result, Settings, Table
 
 COUNTS, SOME_COUNTS = (9, 45, 90, 180, 270, 360, 450), (90, 360)
 FEW, MANY = 90, 360
@@ -40,7 +40,7 @@ NAMES = {"load": "publications", "ratio": "windows", "subscriptions": "subscript
 
 def run(settings: Settings) -> Result:
     counts = SOME_COUNTS if settings.quick else COUNTS
-    points = [Point(load, load.usual, count, ratio) for load in LOADS for ratio in (TUMBLING, SLIDING) for count in counts]
+    points = [AdockPoint(load, load.usual, count, ratio) for load in LOADS for ratio in (TUMBLING, SLIDING) for count in counts]
     found = sweep(settings, points, settings.seeds(full=3, quick=1))
     axis = ("subscriptions", "subscriptions")
     return Result(
@@ -76,7 +76,7 @@ def run(settings: Settings) -> Result:
     )
 
 
-def _table(found: Sweep) -> Table:
+def _table(found: AdockSweep) -> Table:
     messages = found.messages_table(NAMES, _paper)
     computing = [[times(found.more(name, WAD, point, "computing_s")) for name in (ADOCK, OURS)] for point in found.points()]
     columns = [*messages.columns, "computing: adock by wad", f"{OURS} by wad", "paper's adock by wad"]
@@ -89,7 +89,7 @@ def _paper(point: At) -> str:
     return f"+{more:.1%}" if more is not None else ""
 
 
-def claims(found: Sweep) -> list[Claim]:
+def claims(found: AdockSweep) -> list[PaperClaim]:
     points = found.points()
     gaps = [found.more(WAD, ADOCK, point).median for point in points]
     computing = [1 + found.more(ADOCK, WAD, point, "computing_s").median for point in points]
@@ -97,21 +97,23 @@ def claims(found: Sweep) -> list[Claim]:
     worst, slowest = (max(range(len(points)), key=figures.__getitem__) for figures in (gaps, computing))
     return [
         _grows_claim(found),
-        Claim(
+        PaperClaim(
             "WAD sends at most 29 % more than ADOCK",
             "29%",
             f"{max(gaps):.2%} ({place(points[worst], *NAMES)})",
             max(gaps) <= MOST_MESSAGES,
         ),
         *(_shrinks(found, load.name) for load in LOADS),
-        Claim(
+        PaperClaim(
             "ADOCK's computing is at most 2.1 times WAD's",
             "up to 2.1 times",
             f"{max(computing):.2f} times ({place(points[slowest], *NAMES)})",
             max(computing) <= MOST_COMPUTING,
         ),
-        Claim("and at most 1.5 times", TO_HOLD, f"{min(computing):.2f} to {max(computing):.2f} times", max(computing) <= CHEAP),
-        Claim(
+        PaperClaim(
+            "and at most 1.5 times", TO_HOLD, f"{min(computing):.2f} to {max(computing):.2f} times", max(computing) <= CHEAP
+        ),
+        PaperClaim(
             f"{OURS} is at most 1 % above the static optimum",
             TO_HOLD,
             f"{min(ours):.2%} to {max(ours):.2%}",
@@ -120,7 +122,7 @@ def claims(found: Sweep) -> list[Claim]:
     ]
 
 
-def _grows_claim(found: Sweep) -> Claim:
+def _grows_claim(found: AdockSweep) -> PaperClaim:
     grows = {
         (load.name, ratio, name): _rising(
             [found.of("messages", name, point).median for point in found.points(load=load.name, ratio=ratio)]
@@ -129,7 +131,7 @@ def _grows_claim(found: Sweep) -> Claim:
         for ratio in (TUMBLING, SLIDING)
         for name in PUBLISHED
     }
-    return Claim(
+    return PaperClaim(
         "the more subscriptions, the more messages, for ADOCK, WAD and BAT",
         "yes",
         f"in {sum(grows.values())} of {len(grows)} lines",
@@ -137,9 +139,9 @@ def _grows_claim(found: Sweep) -> Claim:
     )
 
 
-def _shrinks(found: Sweep, load: str) -> Claim:
+def _shrinks(found: AdockSweep, load: str) -> PaperClaim:
     few, many = (found.more(WAD, ADOCK, found.points(load=load, ratio=SLIDING, subscriptions=n)[0]).median for n in (FEW, MANY))
-    return Claim(
+    return PaperClaim(
         f"{load}: what WAD loses shrinks with more subscriptions (sliding; figure 8 a)",
         "28.67% to 12.7%",
         f"{few:.2%} at {FEW}, {many:.2%} at {MANY}",

@@ -16,15 +16,15 @@ from experiments.adock.sweep import (
     TIME_NOTE,
     TO_HOLD,
     WAD,
-    Load,
-    Point,
-    Sweep,
+    AdockPoint,
+    AdockSweep,
+    PublicationLoad,
     notes,
     shown,
     sweep,
     times,
 )
-from experiments.harness import Claim, Experiment, Plot, Result, Series, Settings, Table
+from experiments.harness import Experiment, PaperClaim, Plot, Result, Series, Settings, Table
 
 RATIOS, SOME_RATIOS = (1.5, 2.0, 3.0, 4.0, 5.0, 6.0), (1.5, 6.0)
 LOW, HIGH = 1.5, 6.0
@@ -34,7 +34,7 @@ PAPER_MESSAGES, PAPER_COMPUTING = {LOW: 0.04, HIGH: 0.27}, {LOW: 0.41, HIGH: 3.0
 
 def run(settings: Settings) -> Result:
     ratios = SOME_RATIOS if settings.quick else RATIOS
-    points = [Point(load, load.usual, ratio=ratio) for load in LOADS for ratio in ratios]
+    points = [AdockPoint(load, load.usual, ratio=ratio) for load in LOADS for ratio in ratios]
     found = sweep(settings, points, settings.seeds(full=3, quick=1))
     return Result(
         rows=found.rows,
@@ -52,7 +52,7 @@ def run(settings: Settings) -> Result:
     )
 
 
-def _table(found: Sweep) -> Table:
+def _table(found: AdockSweep) -> Table:
     columns = ["publications", "window by shift", "messages, static", "adock", OURS, "wad", "wad over adock", "paper"]
     columns += ["computing: adock by wad", "paper", f"{OURS} by wad"]
     rows = []
@@ -75,20 +75,20 @@ def _table(found: Sweep) -> Table:
     return Table(columns, rows)
 
 
-def claims(found: Sweep) -> list[Claim]:
+def claims(found: AdockSweep) -> list[PaperClaim]:
     points = found.points()
     computing = [1 + found.more(ADOCK, WAD, point, "computing_s").median for point in points]
     ours = [found.more(OURS, STATIC, point).median for point in points]
     return [
         *(_widens(found, load.name) for load in LOADS),
         *(_slower(found, load.name) for load in LOADS),
-        Claim(
+        PaperClaim(
             "ADOCK computes at most 1.5 times as long as WAD, at any ratio",
             TO_HOLD,
             f"{min(computing):.2f} to {max(computing):.2f} times",
             max(computing) <= CHEAP,
         ),
-        Claim(
+        PaperClaim(
             f"{OURS} is at most 1 % above the static optimum, at any ratio",
             TO_HOLD,
             f"{min(ours):.2%} to {max(ours):.2%}",
@@ -97,9 +97,9 @@ def claims(found: Sweep) -> list[Claim]:
     ]
 
 
-def _widens(found: Sweep, load: str) -> Claim:
+def _widens(found: AdockSweep, load: str) -> PaperClaim:
     low, high = (found.more(WAD, ADOCK, found.points(load=load, ratio=ratio)[0]).median for ratio in (LOW, HIGH))
-    return Claim(
+    return PaperClaim(
         f"{load}: WAD loses more messages, the more windows overlap",
         "4% to 27%",
         f"{low:.2%} to {high:.2%}",
@@ -107,11 +107,11 @@ def _widens(found: Sweep, load: str) -> Claim:
     )
 
 
-def _slower(found: Sweep, load: str) -> Claim:
+def _slower(found: AdockSweep, load: str) -> PaperClaim:
     low, high = (
         1 + found.more(ADOCK, WAD, found.points(load=load, ratio=ratio)[0], "deciding_s").median for ratio in (LOW, HIGH)
     )
-    return Claim(
+    return PaperClaim(
         f"{load}: ADOCK's decisions take longer by WAD's, the more windows overlap",
         "1.41 to 4 times",
         f"{low:.2f} to {high:.2f} times",
@@ -119,7 +119,7 @@ def _slower(found: Sweep, load: str) -> Claim:
     )
 
 
-def _messages_plot(found: Sweep, load: Load) -> Plot:
+def _messages_plot(found: AdockSweep, load: PublicationLoad) -> Plot:
     points = found.points(load=load.name)
     ratios = [float(str(point["ratio"])) for point in points]
     series = [Series("wad", ratios, [100 * found.more(WAD, ADOCK, point).median for point in points])]
@@ -128,7 +128,7 @@ def _messages_plot(found: Sweep, load: Load) -> Plot:
     return Plot(title=load.name.capitalize(), x_label="window by shift", y_label="% more messages than ADOCK", series=series)
 
 
-def _computing_plot(found: Sweep, load: Load) -> Plot:
+def _computing_plot(found: AdockSweep, load: PublicationLoad) -> Plot:
     points = found.points(load=load.name)
     ratios = [float(str(point["ratio"])) for point in points]
     series = [

@@ -1,4 +1,4 @@
-"""Publications and aggregates on their way through the links of a `World`, and what it costs with one decider or another.
+"""Publications and aggregates on their way through the links of a `AdockWorld`, and what it costs with one decider or another.
 
 Every link keeps the graph of the service and asks the deciders of the service. A link takes no time; at the end of a range the
 links decide in the order of their height, so what one sends is there before the next decides.
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from time import process_time_ns
 from typing import NamedTuple, TypeAlias
 
-from experiments.adock.setup import World, matching_seconds
+from experiments.adock.setup import AdockWorld, matching_seconds
 from streaming.windows.deciders import Choice, Decider, decider
 from streaming.windows.graph import Graph, Range
 
@@ -26,7 +26,7 @@ Offered: TypeAlias = Mapping[int, Counter[frozenset[Range]]]
 
 
 @dataclass(slots=True)
-class Outcome:
+class RunCost:
     """What a run cost. ``at_once`` are the messages that plain subscriptions cause."""
 
     at_once: int
@@ -55,12 +55,14 @@ class Outcome:
         return self.matching_s + self.links_s
 
 
-def simulate(world: World, name: str, *, values: Values | None = None, record: bool = False) -> Outcome:
+def simulate(world: AdockWorld, name: str, *, values: Values | None = None, record: bool = False) -> RunCost:
     """Run one decider on all links. With ``values``, results are added up; with ``record``, what was offered is kept."""
     return simulate_with(world, lambda: decider(name), values=values, record=record)
 
 
-def simulate_with(world: World, make: Callable[[], Decider], *, values: Values | None = None, record: bool = False) -> Outcome:
+def simulate_with(
+    world: AdockWorld, make: Callable[[], Decider], *, values: Values | None = None, record: bool = False
+) -> RunCost:
     """Run the deciders that ``make`` makes, one for each link."""
     run = _Run(world, make, values, record)
     with _no_collection():
@@ -82,7 +84,7 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def matched(world: World, outcome: Outcome) -> Outcome:
+def matched(world: AdockWorld, outcome: RunCost) -> RunCost:
     """Add what matching costs: of what came late, and of what came to brokers at once, the first of them included."""
     outcome.publications += world.setup.publications + world.at_once
     outcome.matching_s = outcome.publications * matching_seconds(world.data, tuple(each.where for each in world.subscriptions))
@@ -116,8 +118,8 @@ class _Line:
 
 
 class _Run:
-    def __init__(self, world: World, make: Callable[[], Decider], values: Values | None, record: bool) -> None:
-        self.outcome = Outcome(world.at_once)
+    def __init__(self, world: AdockWorld, make: Callable[[], Decider], values: Values | None, record: bool) -> None:
+        self.outcome = RunCost(world.at_once)
         self._world = world
         self._values = values
         self._record: dict[int, Counter[frozenset[Range]]] | None = defaultdict(Counter) if record else None
@@ -226,7 +228,7 @@ class _Run:
             results[range_] = results.get(range_, 0) + value
 
 
-def next_links(world: World) -> dict[str, list[int]]:
+def next_links(world: AdockWorld) -> dict[str, list[int]]:
     """By subscription and broker, the link that leads there."""
     return {each.name: [row[each.broker] for row in world.overlay.next_links] for each in world.subscriptions}
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from experiments.adock import links as adock_links
 from experiments.adock import setup as adock
 from experiments.adock import static as adock_static
-from experiments.adock.setup import World
+from experiments.adock.setup import AdockWorld
 from experiments.adock.static import STATIC
 from experiments.adock.sweep import (
     ADOCK,
@@ -29,16 +29,16 @@ from experiments.adock.sweep import (
     TIME_NOTE,
     TO_HOLD,
     WAD,
+    AdockPoint,
+    AdockSweep,
     At,
-    Load,
-    Point,
-    Sweep,
+    PublicationLoad,
     notes,
     shown,
     sweep,
     times,
 )
-from experiments.harness import Claim, Experiment, Plot, Result, Series, Settings, Spread, Table
+from experiments.harness import Experiment, PaperClaim, Plot, Result, Series, Settings, Spread, Table
 from streaming.windows.graph import Range
 
 WINDOWS = ((10_000, 10_000), (10_000, 5_000), (10_000, 2_500), (30_000, 5_000), (4_000, 4_000), (7_000, 3_000), (2_000, 6_000))
@@ -54,7 +54,7 @@ _VALUES = 2**40
 def run(settings: Settings) -> Result:
     counts = SOME_COUNTS if settings.quick else COUNTS
     seeds = settings.seeds(full=3, quick=1)
-    found = sweep(settings, [Point(load, load.usual, count, windows=WINDOWS) for load in LOADS for count in counts], seeds)
+    found = sweep(settings, [AdockPoint(load, load.usual, count, windows=WINDOWS) for load in LOADS for count in counts], seeds)
     return Result(
         rows=found.rows,
         claims=[*claims(found), counted_right({load.name: compared(load, seeds[0]) for load in LOADS})],
@@ -86,16 +86,16 @@ def _words() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class RangesCompared:
     """How many ranges had something in them, and by decider how many of all ranges came to anything else."""
 
     ranges: int
     wrong: Mapping[str, int]
 
 
-def compared(load: Load, seed: int) -> Compared:
+def compared(load: PublicationLoad, seed: int) -> RangesCompared:
     """Whether every range comes to what was published in it, whoever decides."""
-    setup = Point(load, load.usual, CHECKED_COUNT, windows=WINDOWS).setup(seed, quick=True)
+    setup = AdockPoint(load, load.usual, CHECKED_COUNT, windows=WINDOWS).setup(seed, quick=True)
     world = adock.world(replace(setup, seconds=min(setup.seconds, CHECKED_S)))
     figures = np.random.default_rng([seed, 6]).integers(1, _VALUES, len(world.rows))
     value, expected = figures.tolist().__getitem__, published_in(world, figures)
@@ -103,10 +103,10 @@ def compared(load: Load, seed: int) -> Compared:
     for name in ALL:
         run = adock_static.static(world, values=value) if name == STATIC else adock_links.simulate(world, name, values=value)
         wrong[name] = sum(run.results.get(each) != expected.get(each) for each in run.results.keys() | expected.keys())
-    return Compared(len(expected), wrong)
+    return RangesCompared(len(expected), wrong)
 
 
-def published_in(world: World, figures: NDArray[np.int64]) -> dict[Range, int]:
+def published_in(world: AdockWorld, figures: NDArray[np.int64]) -> dict[Range, int]:
     """What was published in each range that has something: window by window, from the times alone."""
     found = {}
     last_ms = int(world.times_ms[-1])
@@ -124,12 +124,12 @@ def published_in(world: World, figures: NDArray[np.int64]) -> dict[Range, int]:
     return found
 
 
-def counted_right(found: Mapping[str, Compared]) -> Claim:
+def counted_right(found: Mapping[str, RangesCompared]) -> PaperClaim:
     wrong = {f"{load}, {name}": count for load, each in found.items() for name, count in each.wrong.items() if count}
     ranges = sum(each.ranges for each in found.values())
     deciders = {name for each in found.values() for name in each.wrong}
     how_many = ", ".join(f"{name} {count:,}" for name, count in wrong.items()) or "none"
-    return Claim(
+    return PaperClaim(
         "every range comes to what was published in it, whoever decides",
         TO_HOLD,
         f"{ranges:,} ranges compared for each of {len(deciders)} ways to decide; wrong: {how_many}",
@@ -140,17 +140,17 @@ def counted_right(found: Mapping[str, Compared]) -> Claim:
 # ---- messages and computing -------------------------------------------------------------------------------------------
 
 
-def claims(found: Sweep) -> list[Claim]:
+def claims(found: AdockSweep) -> list[PaperClaim]:
     points = found.points()
     most = sum(
         found.of("messages", BAT, point).median >= max(found.of("messages", name, point).median for name in PUBLISHED)
         for point in points
     )
 
-    def limited(says: str, paper: str, limit: float, more: Callable[[At], Spread], shows: Callable[[float], str]) -> Claim:
+    def limited(says: str, paper: str, limit: float, more: Callable[[At], Spread], shows: Callable[[float], str]) -> PaperClaim:
         by_load = {load.name: [more(point).median for point in found.points(load=load.name)] for load in LOADS}
         each = ", ".join(f"{name} {shows(min(of))} to {shows(max(of))}" for name, of in by_load.items())
-        return Claim(says, paper, each, max(max(of) for of in by_load.values()) <= limit)
+        return PaperClaim(says, paper, each, max(max(of) for of in by_load.values()) <= limit)
 
     def percent(share: float) -> str:
         return f"{share:.2%}"
@@ -171,7 +171,7 @@ def claims(found: Sweep) -> list[Claim]:
             percent,
         ),
         limited("WAD sends at most 50 % more than ADOCK", "50%", MOST_MORE, lambda point: found.more(WAD, ADOCK, point), percent),
-        Claim("BAT sends the most of the three at every point", "yes", f"at {most} of {len(points)}", most == len(points)),
+        PaperClaim("BAT sends the most of the three at every point", "yes", f"at {most} of {len(points)}", most == len(points)),
         limited(
             "ADOCK computes at most 1.5 times as long as WAD",
             TO_HOLD,
@@ -182,7 +182,7 @@ def claims(found: Sweep) -> list[Claim]:
     ]
 
 
-def _table(found: Sweep) -> Table:
+def _table(found: AdockSweep) -> Table:
     others = [name for name in ALL if name != STATIC]
     columns = ["publications", "subscriptions", "messages, static", *[f"{name}, more" for name in others], "wad over adock"]
     columns += ["computing: adock by wad", f"{OURS} by wad"]
@@ -199,7 +199,7 @@ def _table(found: Sweep) -> Table:
     return Table(columns, rows)
 
 
-def _plot(found: Sweep, load: Load) -> Plot:
+def _plot(found: AdockSweep, load: PublicationLoad) -> Plot:
     points = found.points(load=load.name)
     counts = [float(str(point["subscriptions"])) for point in points]
     series = [

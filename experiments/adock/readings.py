@@ -18,13 +18,13 @@ from experiments.adock.sweep import (
     STOCK_BY_MINUTE,
     TO_HOLD,
     WAD,
+    AdockPoint,
+    AdockSweep,
     At,
-    Point,
-    Sweep,
     notes,
     sweep,
 )
-from experiments.harness import Claim, Experiment, Plot, Result, Series, Settings, Table
+from experiments.harness import Experiment, PaperClaim, Plot, Result, Series, Settings, Table
 
 MOST_ABOVE, MOST_MORE = 0.0429, 0.5
 
@@ -51,7 +51,7 @@ MIXED = tuple(name for name, flags in READINGS.items() if flags["plain"])
 def run(settings: Settings) -> Result:
     load = STOCK_BY_MINUTE
     rates = load.rates[:: len(load.rates) - 1] if settings.quick else load.rates
-    points = [Point(load, rate, ratio=SLIDING, **flags) for flags in READINGS.values() for rate in rates]
+    points = [AdockPoint(load, rate, ratio=SLIDING, **flags) for flags in READINGS.values() for rate in rates]
     found = sweep(settings, points, settings.seeds(full=3, quick=1))
     return Result(
         rows=found.rows,
@@ -68,12 +68,12 @@ def run(settings: Settings) -> Result:
     )
 
 
-def of_reading(found: Sweep, name: str) -> list[At]:
+def of_reading(found: AdockSweep, name: str) -> list[At]:
     flags = READINGS[name]
     return found.points(crosswise=flags["crosswise"], scattered=flags["scattered"], plain=flags["plain"])
 
 
-def claims(found: Sweep) -> list[Claim]:
+def claims(found: AdockSweep) -> list[PaperClaim]:
     above = {name: _worst(found, name, ADOCK, STATIC) for name in READINGS}
     more = {name: _worst(found, name, WAD, ADOCK) for name in READINGS}
     ours = {name: _worst(found, name, OURS, STATIC) for name in READINGS}
@@ -83,21 +83,23 @@ def claims(found: Sweep) -> list[Claim]:
         for point in points
     )
     return [
-        Claim(
+        PaperClaim(
             "ADOCK is at most 4.29 % above the static optimum in every reading",
             "4.29%",
             _each(above),
             max(above.values()) <= MOST_ABOVE,
         ),
-        Claim("WAD sends at most 50 % more than ADOCK in every reading", "50%", _each(more), max(more.values()) <= MOST_MORE),
-        Claim("BAT sends the most of the three at every point", "yes", f"at {most} of {len(points)}", most == len(points)),
-        Claim(
+        PaperClaim(
+            "WAD sends at most 50 % more than ADOCK in every reading", "50%", _each(more), max(more.values()) <= MOST_MORE
+        ),
+        PaperClaim("BAT sends the most of the three at every point", "yes", f"at {most} of {len(points)}", most == len(points)),
+        PaperClaim(
             f"{OURS} is at most 1 % above the static optimum wherever there are plain subscriptions too",
             TO_HOLD,
             _each({name: ours[name] for name in MIXED}),
             all(ours[name] <= CLOSE for name in MIXED),
         ),
-        Claim(
+        PaperClaim(
             f"{OURS} is never above ADOCK by more than 1 %, and below it with aggregates only",
             TO_HOLD,
             _each({name: _worst(found, name, OURS, ADOCK) for name in READINGS}),
@@ -107,7 +109,7 @@ def claims(found: Sweep) -> list[Claim]:
     ]
 
 
-def _worst(found: Sweep, name: str, decider: str, than: str) -> float:
+def _worst(found: AdockSweep, name: str, decider: str, than: str) -> float:
     return max(found.more(decider, than, point).median for point in of_reading(found, name))
 
 
@@ -115,7 +117,7 @@ def _each(figures: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {figure:+.2%}" for name, figure in figures.items())
 
 
-def _table(found: Sweep) -> Table:
+def _table(found: AdockSweep) -> Table:
     others = [name for name in ALL if name != STATIC]
     rows = [
         [
@@ -131,7 +133,7 @@ def _table(found: Sweep) -> Table:
     return Table(["reading", "rate", "messages, static", *[f"{name}, more" for name in others], "wad over adock"], rows)
 
 
-def _plot(found: Sweep, name: str) -> Plot:
+def _plot(found: AdockSweep, name: str) -> Plot:
     points = of_reading(found, name)
     rates = [float(str(point["rate"])) for point in points]
     series = [

@@ -37,7 +37,7 @@ _MATCHED_ROWS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Setup:
+class AdockSetup:
     """One point of a figure. ``rate`` is in publications a second, all brokers together; ``ratio`` is the window by its shift."""
 
     seed: int
@@ -71,7 +71,7 @@ class Setup:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class Direction:
     """One direction of a link. ``height`` is the longest way from a broker to its beginning, without the broker at its end: of
     all ranges that expire at a time, those at the lower links are decided first, so that what crosses one is there in time for
     the next."""
@@ -83,16 +83,16 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Overlay:
+class CoreAndEdges:
     """Brokers are numbered: the cores first, then the edges core by core."""
 
     publishing: tuple[int, ...]
     subscribing: tuple[int, ...]
-    links: tuple[Link, ...]
+    links: tuple[Direction, ...]
     next_links: Sequence[Sequence[int]]
     """By broker and target the number of the first link on the way, -1 at the target."""
 
-    def way(self, begin: int, end: int) -> list[Link]:
+    def way(self, begin: int, end: int) -> list[Direction]:
         """The links from one broker to another."""
         found = []
         while begin != end:
@@ -101,7 +101,7 @@ class Overlay:
         return found
 
 
-def overlay(seed: int) -> Overlay:
+def overlay(seed: int) -> CoreAndEdges:
     """The overlay; which edges publish and which subscribe is drawn."""
     brokers = CORES * (1 + EDGES_OF_A_CORE)
     graph = nx.path_graph(CORES)
@@ -110,9 +110,9 @@ def overlay(seed: int) -> Overlay:
     heights: dict[tuple[int, int], int] = {}
     for begin, end in (pair for edge in graph.edges for pair in (edge, edge[::-1])):
         _height(graph, begin, end, heights)
-    links = {pair: Link(number, *pair, heights[pair]) for number, pair in enumerate(sorted(heights))}
+    links = {pair: Direction(number, *pair, heights[pair]) for number, pair in enumerate(sorted(heights))}
     ways = dict(nx.all_pairs_shortest_path(graph))
-    return Overlay(
+    return CoreAndEdges(
         publishing=tuple(edges[:-ONLY_SUBSCRIBE]),
         subscribing=tuple(edges[ONLY_PUBLISH:]),
         links=tuple(links.values()),
@@ -131,7 +131,7 @@ def _height(graph: nx.Graph[int], begin: int, end: int, known: dict[tuple[int, i
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AdockSubscription:
     """A subscription at a broker. A plain one has no windows."""
 
     name: str
@@ -155,14 +155,14 @@ class Asked:
         return min(opened + self.shift_ms, first + self.size_ms)
 
 
-def asked(setup: Setup, data: Dataset, over: Overlay) -> list[Asked]:
+def asked(setup: AdockSetup, data: Dataset, over: CoreAndEdges) -> list[AdockSubscription]:
     """The subscriptions: every third an aggregate one, each kind dealt to the brokers in turn, issued within a shift."""
     rng = np.random.default_rng([setup.seed, 3])
     wheres = adock_data.subscriptions(data, setup.seed, setup.subscriptions, setup.crosswise)
     at = over.subscribing
     windows = [setup.window_of(number) for number in range(len(wheres))]
     return [
-        Asked(
+        AdockSubscription(
             name=f"s{number:03d}",
             broker=at[(number // 3 if number % 3 == 0 else number - number // 3 - 1) % len(at)],
             where=where,
@@ -199,7 +199,7 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Routing:
+class RowWays:
     """The ways of all rows of the data."""
 
     way_of_row: NDArray[np.int64]
@@ -210,14 +210,14 @@ class Routing:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class World:
+class AdockWorld:
     """All that is the same for all deciders."""
 
-    setup: Setup
+    setup: AdockSetup
     data: Dataset
-    overlay: Overlay
-    subscriptions: Sequence[Asked]
-    routing: Routing
+    overlay: CoreAndEdges
+    subscriptions: Sequence[AdockSubscription]
+    routing: RowWays
     rows: NDArray[np.int64]
     """The row that each publication has, in order of time."""
     times_ms: NDArray[np.int64]
@@ -225,7 +225,7 @@ class World:
     """How many messages plain subscriptions cause, whatever is decided."""
 
 
-def world(setup: Setup) -> World:
+def world(setup: AdockSetup) -> AdockWorld:
     """Draw it all. Rows are published in their order, from a drawn one on, at random times (a Poisson process)."""
     data, over = adock_data.dataset(setup.data), overlay(setup.seed)
     subscriptions, found = asked(setup, data, over), routing(data, _of_no_rate(setup))
@@ -233,16 +233,16 @@ def world(setup: Setup) -> World:
     rows = (rng.integers(len(data)) + np.arange(setup.publications)) % len(data)
     times_ms = np.sort(rng.integers(0, setup.seconds * 1000, setup.publications))
     crossings = np.array([way.crossings for way in found.ways])
-    return World(setup, data, over, subscriptions, found, rows, times_ms, int(crossings[found.way_of_row[rows]].sum()))
+    return AdockWorld(setup, data, over, subscriptions, found, rows, times_ms, int(crossings[found.way_of_row[rows]].sum()))
 
 
-def _of_no_rate(setup: Setup) -> Setup:
+def _of_no_rate(setup: AdockSetup) -> AdockSetup:
     """Ways depend on neither the rate nor the windows."""
     return replace(setup, rate=0, ratio=TUMBLING, seconds=0, windows=())
 
 
 @lru_cache(maxsize=8)
-def routing(data: Dataset, setup: Setup) -> Routing:
+def routing(data: Dataset, setup: AdockSetup) -> RowWays:
     """The way of each row: those that are published at the same broker and match the same subscriptions have the same."""
     over = overlay(setup.seed)
     subscriptions = asked(setup, data, over)
@@ -253,10 +253,12 @@ def routing(data: Dataset, setup: Setup) -> Routing:
     _, first, kind_of = np.unique(kinds.view(f"V{kinds.shape[1]}").ravel(), return_index=True, return_inverse=True)
     fronts: dict[Front, int] = {}
     ways = [_way(over, subscriptions, np.flatnonzero(matches[row]).tolist(), int(at[row]), fronts) for row in first]
-    return Routing(kind_of.astype(np.int64), ways, list(fronts), matches)
+    return RowWays(kind_of.astype(np.int64), ways, list(fronts), matches)
 
 
-def _way(over: Overlay, subscriptions: Sequence[Asked], matching: Sequence[int], at: int, fronts: dict[Front, int]) -> Way:
+def _way(
+    over: CoreAndEdges, subscriptions: Sequence[AdockSubscription], matching: Sequence[int], at: int, fronts: dict[Front, int]
+) -> Way:
     at_once = {link for s in matching if not subscriptions[s].aggregate for link in over.way(at, subscriptions[s].broker)}
     crossed: dict[int, list[int]] = defaultdict(list)
     waited: dict[int, list[int]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""The static optimum of a `World`: every link knows all that will ever come to it, and sends the least (section VI-C).
+"""The static optimum of a `AdockWorld`: every link knows all that will ever come to it, and sends the least (section VI-C).
 
 That is the least for each link, given what the links before it sent. With covers of the same size, items go on as they came:
 whoever gets a publication can still aggregate it, so that is never worse for the links that follow.
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from experiments.adock.links import Offered, Outcome, Values, matched, next_links, split
-from experiments.adock.setup import World
+from experiments.adock.links import Offered, RunCost, Values, matched, next_links, split
+from experiments.adock.setup import AdockWorld
 from streaming.windows.graph import Range
 from streaming.windows.static import Cover, minimum_cover
 
@@ -30,9 +30,9 @@ def optimum(offered: Offered) -> int:
     return sum(_cover(groups).messages for groups in offered.values())
 
 
-def static(world: World, *, values: Values | None = None) -> Outcome:
+def static(world: AdockWorld, *, values: Values | None = None) -> RunCost:
     """Run it. With ``values``, results are added up."""
-    outcome = Outcome(world.at_once)
+    outcome = RunCost(world.at_once)
     ways = next_links(world)
     offered = _published(world, values, outcome.results)
     for link in sorted(world.overlay.links, key=lambda each: each.height):
@@ -46,7 +46,7 @@ def static(world: World, *, values: Values | None = None) -> Outcome:
     return matched(world, outcome)
 
 
-def _sent(groups: _Groups, outcome: Outcome, valued: bool) -> _Groups:
+def _sent(groups: _Groups, outcome: RunCost, valued: bool) -> _Groups:
     """What crosses a link: aggregates, and what none of them holds, to count in its other ranges."""
     aggregated = _cover({ranges: count for ranges, (count, _) in groups.items()}).ranges
     outcome.aggregated += len(aggregated)
@@ -61,7 +61,7 @@ def _sent(groups: _Groups, outcome: Outcome, valued: bool) -> _Groups:
     return sent
 
 
-def _published(world: World, values: Values | None, results: dict[Range, int]) -> dict[int, _Groups]:
+def _published(world: AdockWorld, values: Values | None, results: dict[Range, int]) -> dict[int, _Groups]:
     """By link what waits at it when it is published. What reaches its subscriber at once is counted."""
     subscriptions, fronts, ways = world.subscriptions, world.routing.fronts, world.routing.ways
     offered: dict[int, _Groups] = {}

@@ -12,8 +12,8 @@ from experiments.adock import data as adock_data
 from experiments.adock import links as adock_links
 from experiments.adock import setup as adock
 from experiments.adock import static as adock_static
-from experiments.adock.links import Outcome
-from experiments.adock.setup import TUMBLING, Setup
+from experiments.adock.links import RunCost
+from experiments.adock.setup import TUMBLING, AdockSetup
 from experiments.adock.static import STATIC
 from experiments.harness import Cell, Plot, Row, Series, Settings, Spread, Table, spread
 
@@ -44,7 +44,7 @@ At: TypeAlias = dict[str, Cell]
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class PublicationLoad:
     """What is published, and how the paper's figures for the rate are read. ``usual`` is the rate where none is given."""
 
     name: str
@@ -54,17 +54,17 @@ class Load:
     usual: int
 
 
-TRAFFIC = Load("traffic", adock_data.TRAFFIC, 1, (14, 54, 162, 540, 1080), 162)
-STOCK = Load("stock", adock_data.STOCK, 1, (465, 930, 1860, 2790), 465)
-STOCK_BY_MINUTE = Load("stock by the minute", adock_data.STOCK, 1 / 60, (465, 930, 1860, 2790), 930)
+TRAFFIC = PublicationLoad("traffic", adock_data.TRAFFIC, 1, (14, 54, 162, 540, 1080), 162)
+STOCK = PublicationLoad("stock", adock_data.STOCK, 1, (465, 930, 1860, 2790), 465)
+STOCK_BY_MINUTE = PublicationLoad("stock by the minute", adock_data.STOCK, 1 / 60, (465, 930, 1860, 2790), 930)
 LOADS = (TRAFFIC, STOCK, STOCK_BY_MINUTE)
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class AdockPoint:
     """One point of a figure. ``rate`` is as the paper writes it."""
 
-    load: Load
+    load: PublicationLoad
     rate: int
     subscriptions: int = SUBSCRIPTIONS
     ratio: float = TUMBLING
@@ -86,10 +86,10 @@ class Point:
             "plain": self.plain,
         }
 
-    def setup(self, seed: int, quick: bool) -> Setup:
+    def setup(self, seed: int, quick: bool) -> AdockSetup:
         rate = self.rate * self.load.in_a_second
         enough_s = round((SOME if quick else ENOUGH) / rate)
-        return Setup(
+        return AdockSetup(
             seed,
             self.load.data,
             rate,
@@ -103,14 +103,14 @@ class Point:
         )
 
 
-_NAMES = tuple(Point(TRAFFIC, 1).at)
+_NAMES = tuple(AdockPoint(TRAFFIC, 1).at)
 
 
 # ---- rows -------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep:
+class AdockSweep:
     """The rows of all points, deciders and seeds."""
 
     rows: Sequence[Row]
@@ -206,7 +206,7 @@ class Sweep:
         return f"{found[0]}" if len(found) == 1 else f"{found[0]} to {found[-1]}"
 
 
-def sweep(settings: Settings, points: Sequence[Point], seeds: Sequence[int], *, record: bool = False) -> Sweep:
+def sweep(settings: Settings, points: Sequence[AdockPoint], seeds: Sequence[int], *, record: bool = False) -> AdockSweep:
     """Run all deciders at all points. With ``record``, rows also have the optimum of what each decider's own links were
     offered."""
     rows: list[Row] = []
@@ -216,10 +216,10 @@ def sweep(settings: Settings, points: Sequence[Point], seeds: Sequence[int], *, 
         for name in ALL:
             outcome = adock_static.static(world) if name == STATIC else adock_links.simulate(world, name, record=record)
             rows.append({**point.at, "seconds": setup.seconds, "seed": seed, "decider": name, **cells(outcome, setup.seconds)})
-    return Sweep(rows, len(seeds))
+    return AdockSweep(rows, len(seeds))
 
 
-def cells(outcome: Outcome, seconds: int) -> dict[str, Cell]:
+def cells(outcome: RunCost, seconds: int) -> dict[str, Cell]:
     """For a row."""
     return {
         "messages": outcome.messages,
@@ -271,7 +271,7 @@ def place(at: At, *names: str) -> str:
     return ", ".join(shown(name, at[name]) for name in names)
 
 
-def notes(found: Sweep, *said: str) -> list[str]:
+def notes(found: AdockSweep, *said: str) -> list[str]:
     """What has to be said of every figure, after what is said of this one."""
     rates = ", ".join(f"{load.usual:,} for {load.name}" for load in LOADS)
     data = " ".join(f"{name}: {adock_data.dataset(name).origin}." for name in (adock_data.TRAFFIC, adock_data.STOCK))

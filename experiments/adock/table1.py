@@ -5,8 +5,21 @@ from __future__ import annotations
 from experiments.adock import setup as adock
 from experiments.adock.setup import SLIDING
 from experiments.adock.static import STATIC
-from experiments.adock.sweep import ADOCK, CLOSE, LOADS, OURS, TO_HOLD, WAD, Load, Point, Sweep, notes, shown, sweep
-from experiments.harness import Claim, Experiment, Plot, Result, Series, Settings, Table
+from experiments.adock.sweep import (
+    ADOCK,
+    CLOSE,
+    LOADS,
+    OURS,
+    TO_HOLD,
+    WAD,
+    AdockPoint,
+    AdockSweep,
+    PublicationLoad,
+    notes,
+    shown,
+    sweep,
+)
+from experiments.harness import Experiment, PaperClaim, Plot, Result, Series, Settings, Table
 
 PAPER = {90: 0.0353, 180: 0.0088, 270: 0.0429, 360: 0.0327}
 """Subscriptions to how far ADOCK is above static: stock, sliding."""
@@ -15,7 +28,7 @@ SOME = (90, 360)
 
 def run(settings: Settings) -> Result:
     counts = SOME if settings.quick else tuple(PAPER)
-    points = [Point(load, load.usual, count, SLIDING) for load in LOADS for count in counts]
+    points = [AdockPoint(load, load.usual, count, SLIDING) for load in LOADS for count in counts]
     found = sweep(settings, points, settings.seeds(full=3, quick=1), record=True)
     return Result(
         rows=found.rows,
@@ -31,20 +44,20 @@ def run(settings: Settings) -> Result:
     )
 
 
-def claims(found: Sweep) -> list[Claim]:
+def claims(found: AdockSweep) -> list[PaperClaim]:
     made = []
     for load in LOADS:
         points = found.points(load=load.name)
         above = [found.more(ADOCK, STATIC, point).median for point in points]
         ours = [found.more(OURS, STATIC, point).median for point in points]
         made += [
-            Claim(
+            PaperClaim(
                 f"{load.name}: ADOCK is at most 4.29 % above the static optimum",
                 "0.88% to 4.29%",
                 f"{min(above):.2%} to {max(above):.2%}",
                 max(above) <= max(PAPER.values()),
             ),
-            Claim(
+            PaperClaim(
                 f"{load.name}: {OURS} is at most 1 % above the static optimum",
                 TO_HOLD,
                 f"{min(ours):.2%} to {max(ours):.2%}",
@@ -54,7 +67,7 @@ def claims(found: Sweep) -> list[Claim]:
     return made
 
 
-def _table(found: Sweep) -> Table:
+def _table(found: AdockSweep) -> Table:
     deciders = (ADOCK, OURS, WAD)
     columns = ["publications", "subscriptions", "messages, static", "adock, paper"]
     columns += [f"{name}{what}" for what in ("", ", in its own run") for name in deciders]
@@ -71,7 +84,7 @@ def _table(found: Sweep) -> Table:
     return Table(columns, rows)
 
 
-def _plot(found: Sweep, load: Load) -> Plot:
+def _plot(found: AdockSweep, load: PublicationLoad) -> Plot:
     points = found.points(load=load.name)
     counts = [int(str(point["subscriptions"])) for point in points]
     series = [

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, TypeAlias
 
-from experiments.agele.comparison import FIXED, READINGS, Compared, Sample, percent
-from experiments.agele.setup import Outcomes, Setup, measure, overlay_of
+from experiments.agele.comparison import FIXED, READINGS, BesideSiena, SeedSample, percent
+from experiments.agele.setup import AgeleSetup, Outcomes, measure, overlay_of
 from experiments.agele.ways import gathered, siena, ways_of
-from experiments.harness import Claim, Experiment, Plot, Result, Series, Settings, Spread, Table, spread
+from experiments.harness import Experiment, PaperClaim, Plot, Result, Series, Settings, Spread, Table, spread
 from topology.overlay import Overlay
 
 PUBLISHED, ROOT, EARLY, REMEMBER, ALL = "as published", "root", "early", "remember", "all three"
@@ -29,7 +29,7 @@ SIZES, SOME_SIZES, MAIN = (100, 500, 2000), (100, 200), 500
 class Beside:
     """A variant beside Siena, and beside Agele as published, seed by seed."""
 
-    sample: Sample
+    sample: SeedSample
     links: Spread
     """Link messages as a share of those of Agele as published; the times too."""
     received: Spread
@@ -43,13 +43,13 @@ Found: TypeAlias = Mapping[tuple[int, str], Beside]
 def run(settings: Settings) -> Result:
     seeds = settings.seeds(full=10, quick=1)
     sizes = SOME_SIZES if settings.quick else SIZES
-    runs: dict[tuple[int, str], list[Compared]] = defaultdict(list)
+    runs: dict[tuple[int, str], list[BesideSiena]] = defaultdict(list)
     for size, seed in settings.track([(size, seed) for size in sizes for seed in seeds]):
-        setup = Setup(seed, brokers=size)
+        setup = AgeleSetup(seed, brokers=size)
         overlay = overlay_of(setup)
         plain = siena(setup, ways_of(setup, overlay))
         for name, changes in VARIANTS.items():
-            runs[size, name].append(Compared(_outcomes(replace(setup, **changes), overlay), plain))
+            runs[size, name].append(BesideSiena(_outcomes(replace(setup, **changes), overlay), plain))
     found = {(size, name): _beside(each, runs[size, PUBLISHED]) for (size, name), each in runs.items()}
     main = MAIN if MAIN in sizes else sizes[-1]
     return Result(
@@ -72,54 +72,54 @@ def run(settings: Settings) -> Result:
     )
 
 
-def _outcomes(setup: Setup, overlay: Overlay) -> Outcomes:
+def _outcomes(setup: AgeleSetup, overlay: Overlay) -> Outcomes:
     """Every broker is simulated where more than one decides; else the gatherer and the distances give the same, sooner."""
     return measure(setup, overlay) if setup.early else gathered(setup, ways_of(setup, overlay))
 
 
-def _beside(runs: Sequence[Compared], published: Sequence[Compared]) -> Beside:
+def _beside(runs: Sequence[BesideSiena], published: Sequence[BesideSiena]) -> Beside:
     pairs = [(run.ours, other.ours) for run, other in zip(runs, published, strict=True)]
     return Beside(
-        sample=Sample.of(runs),
+        sample=SeedSample.of(runs),
         links=spread(ours.link_messages / other.link_messages for ours, other in pairs),
         received=spread(ours.times.received / other.times.received for ours, other in pairs),
         known=spread(ours.times.known / other.times.known for ours, other in pairs),
     )
 
 
-def claims(found: Mapping[str, Beside], brokers: int) -> list[Claim]:
+def claims(found: Mapping[str, Beside], brokers: int) -> list[PaperClaim]:
     """What each variant is for, held against Agele as published."""
     root, early, remember, every = (found[name] for name in (ROOT, EARLY, REMEMBER, ALL))
     before, after = found[PUBLISHED].sample.suppressed.median, remember.sample.suppressed.median
     least = min(each.links.median for each in found.values())
     return [
-        Claim(
+        PaperClaim(
             f"root: grown anew from the centre, the tree takes less time (known), {brokers} brokers",
             "100 %",
             root.known.format(".1%"),
             root.known.median < 1,
         ),
-        Claim("root: and fewer link messages", "100 %", root.links.format(".1%"), root.links.median < 1),
-        Claim(
+        PaperClaim("root: and fewer link messages", "100 %", root.links.format(".1%"), root.links.median < 1),
+        PaperClaim(
             "early: brokers on the way that drop what they know spare link messages",
             "100 %",
             early.links.format(".1%"),
             early.links.median < 1,
         ),
-        Claim("early: and no time (known)", "100 %", early.known.format(".1%"), early.known.median <= 1),
-        Claim(
+        PaperClaim("early: and no time (known)", "100 %", early.known.format(".1%"), early.known.median <= 1),
+        PaperClaim(
             "remember: with an event remembered for its window, more is suppressed",
             f"{before:.1%}",
             f"{after:.1%}",
             after > before,
         ),
-        Claim(
+        PaperClaim(
             "remember: with fewer link messages, and in no more time (known)",
             "100 %, 100 %",
             f"{remember.links.format('.1%')}, {remember.known.format('.1%')}",
             remember.links.median < 1 and remember.known.median <= 1,
         ),
-        Claim(
+        PaperClaim(
             "all three: together they need the fewest link messages, and less time in both readings",
             "100 %, 100 %, 100 %",
             ", ".join(each.format(".1%") for each in (every.links, every.received, every.known)),

@@ -27,7 +27,7 @@ GATHERER_RUNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class BesideSiena:
     """A run, and Siena on the same input."""
 
     ours: Outcomes
@@ -45,7 +45,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class SeedSample:
     """What the seeds of one point say."""
 
     suppressed: Spread
@@ -57,8 +57,8 @@ class Sample:
     load: Spread
 
     @staticmethod
-    def of(runs: Sequence[Compared]) -> Sample:
-        return Sample(
+    def of(runs: Sequence[BesideSiena]) -> SeedSample:
+        return SeedSample(
             suppressed=spread(run.ours.suppressed for run in runs),
             duplicates=spread(run.ours.duplicates for run in runs),
             merged=spread(run.ours.merged for run in runs),

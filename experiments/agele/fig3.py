@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from experiments.agele.comparison import FIXED, GATHERER_RUNS, READINGS, Compared, Sample, percent, rising
-from experiments.agele.setup import Setup
+from experiments.agele.comparison import FIXED, GATHERER_RUNS, READINGS, BesideSiena, SeedSample, percent, rising
+from experiments.agele.setup import AgeleSetup
 from experiments.agele.ways import detour, gathered, siena, ways_of
-from experiments.harness import Claim, Experiment, Plot, Result, Series, Settings, Spread, Table, basis, spread
+from experiments.harness import Experiment, PaperClaim, Plot, Result, Series, Settings, Spread, Table, basis, spread
 
 BURSTS, SOME_BURSTS = (50, 75, 100, 125, 150), (50, 100, 150)
 MERGES, SOME_MERGES = tuple(range(11)), (0, 4, 10)
 MESSAGES = (0.2, 1.0, 5.0)
 
-Samples: TypeAlias = Mapping[tuple[int, int], Sample]
+Samples: TypeAlias = Mapping[tuple[int, int], SeedSample]
 """By T_b and T_m."""
 Bounds: TypeAlias = Mapping[tuple[int, int], Spread]
 """The time increase if the last message of every event were news and held for all of T_m: it cannot be more."""
@@ -25,16 +25,16 @@ Bounds: TypeAlias = Mapping[tuple[int, int], Spread]
 def run(settings: Settings) -> Result:
     seeds = settings.seeds(full=20, quick=1)
     bursts, merges = (SOME_BURSTS, SOME_MERGES) if settings.quick else (BURSTS, MERGES)
-    runs: dict[tuple[int, int], list[Compared]] = defaultdict(list)
+    runs: dict[tuple[int, int], list[BesideSiena]] = defaultdict(list)
     worst: dict[tuple[int, int], list[float]] = defaultdict(list)
     for seed, burst in settings.track([(seed, burst) for seed in seeds for burst in bursts]):
-        setup = Setup(seed, burst=burst)
+        setup = AgeleSetup(seed, burst=burst)
         ways = ways_of(setup)
         plain, detoured = siena(setup, ways), detour(setup, ways)
         for merge in merges:
             worst[burst, merge].append((detoured.received + merge) / plain.times.received - 1)
-            runs[burst, merge].append(Compared(gathered(replace(setup, merge=merge), ways), plain))
-    samples = {point: Sample.of(each) for point, each in runs.items()}
+            runs[burst, merge].append(BesideSiena(gathered(replace(setup, merge=merge), ways), plain))
+    samples = {point: SeedSample.of(each) for point, each in runs.items()}
     bounds = {point: spread(each) for point, each in worst.items()}
     return Result(
         rows=[
@@ -49,11 +49,11 @@ def run(settings: Settings) -> Result:
     )
 
 
-def claims(samples: Samples) -> list[Claim]:
+def claims(samples: Samples) -> list[PaperClaim]:
     """What the text of section 6.2 says about the figure."""
     chosen = samples[100, 4]
     found = [
-        Claim(
+        PaperClaim(
             "With T_b = 100 and T_m = 4, over 70 % of the messages are suppressed",
             "over 70 %",
             chosen.suppressed.format(".1%"),
@@ -64,9 +64,9 @@ def claims(samples: Samples) -> list[Claim]:
         more = {point: getattr(sample, reading).median for point, sample in samples.items()}
         at_100 = max(value for (burst, _), value in more.items() if burst == 100)
         found += [
-            Claim(f"That costs at most 15 % more time ({reading})", "15 %", f"{more[100, 4]:.1%}", more[100, 4] <= 0.15),
-            Claim(f"With T_b = 100 no T_m costs more than 24 % ({reading})", "24 %", f"{at_100:.1%}", at_100 <= 0.24),
-            Claim(
+            PaperClaim(f"That costs at most 15 % more time ({reading})", "15 %", f"{more[100, 4]:.1%}", more[100, 4] <= 0.15),
+            PaperClaim(f"With T_b = 100 no T_m costs more than 24 % ({reading})", "24 %", f"{at_100:.1%}", at_100 <= 0.24),
+            PaperClaim(
                 f"Nowhere it costs more than 34 % ({reading})",
                 "5 % to 34 %",
                 f"{min(more.values()):.1%} to {max(more.values()):.1%}",
@@ -76,7 +76,7 @@ def claims(samples: Samples) -> list[Claim]:
     return found + _shape(samples)
 
 
-def _shape(samples: Samples) -> list[Claim]:
+def _shape(samples: Samples) -> list[PaperClaim]:
     bursts, merges = ((sorted({point[at] for point in samples})) for at in (0, 1))
     shares = {point: sample.suppressed.median for point, sample in samples.items()}
     least, most = min(shares.values()), max(shares.values())
@@ -86,21 +86,23 @@ def _shape(samples: Samples) -> list[Claim]:
     late = {burst: shares[burst, merges[-1]] - shares[burst, 4] for burst in bursts}
     duplicates = min(sample.duplicates.median / sample.suppressed.median for sample in samples.values())
     return [
-        Claim("At least 60 % are suppressed everywhere", "60 % to 90 %", f"{least:.1%} to {most:.1%}", least >= 0.6),
-        Claim("The shorter the bursts, the more is suppressed, at every T_m", "yes", "yes" if shorter else "not always", shorter),
-        Claim(
+        PaperClaim("At least 60 % are suppressed everywhere", "60 % to 90 %", f"{least:.1%} to {most:.1%}", least >= 0.6),
+        PaperClaim(
+            "The shorter the bursts, the more is suppressed, at every T_m", "yes", "yes" if shorter else "not always", shorter
+        ),
+        PaperClaim(
             "T_m matters only somewhat: of what is suppressed, most are duplicates at every T_m",
             "many",
             f"at least {duplicates:.0%} of it",
             duplicates > 0.5,
         ),
-        Claim(
+        PaperClaim(
             "The share levels off: T_m from 4 to 10 adds less than from 0 to 4, at every T_b",
             "levels off",
             f"at most {max(late.values()):.1%} after at least {min(early.values()):.1%}",
             all(late[burst] < early[burst] for burst in bursts),
         ),
-        Claim(
+        PaperClaim(
             f"Holding back costs time: T_m = {merges[-1]} takes longer than T_m = 0, at every T_b (received)",
             "yes",
             f"at least {100 * min(longer):.1f} points",
@@ -180,10 +182,10 @@ def _sensitivity(seeds: Sequence[int]) -> str:
     for mean in MESSAGES:
         runs = []
         for seed in seeds:
-            setup = Setup(seed, messages_per_publisher=mean)
+            setup = AgeleSetup(seed, messages_per_publisher=mean)
             ways = ways_of(setup)
-            runs.append(Compared(gathered(setup, ways), siena(setup, ways)))
-        sample, count = Sample.of(runs), sum(run.ours.messages for run in runs) / len(runs) / Setup(0).events
+            runs.append(BesideSiena(gathered(setup, ways), siena(setup, ways)))
+        sample, count = SeedSample.of(runs), sum(run.ours.messages for run in runs) / len(runs) / AgeleSetup(0).events
         said.append(
             f"with a mean of {mean:g}, which is {count:.0f} messages an event, {sample.suppressed.median:.1%} are suppressed for "
             f"{sample.received.median:+.1%} (received) and {sample.known.median:+.1%} (known)"

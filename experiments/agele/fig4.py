@@ -7,31 +7,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from experiments.agele.comparison import FIXED, GATHERER_RUNS, READINGS, Compared, Sample, percent, rising
-from experiments.agele.setup import Setup
+from experiments.agele.comparison import FIXED, GATHERER_RUNS, READINGS, BesideSiena, SeedSample, percent, rising
+from experiments.agele.setup import AgeleSetup
 from experiments.agele.ways import gathered, siena, ways_of
-from experiments.harness import Claim, Experiment, Plot, Result, Series, Settings, Table
+from experiments.harness import Experiment, PaperClaim, Plot, Result, Series, Settings, Table
 
 PAPER = {50: 0.06, 75: 0.04, 100: 0.04, 125: 0.03, 150: 0.04}
 """T_b to the time increase at T_r = 10."""
 SOME_BURSTS = (50, 100, 150)
 REMEMBERED, SOME_REMEMBERED = tuple(range(11)), (0, 3, 10)
 
-Samples: TypeAlias = Mapping[tuple[int, int], Sample]
+Samples: TypeAlias = Mapping[tuple[int, int], SeedSample]
 """By T_b and T_r."""
 
 
 def run(settings: Settings) -> Result:
     seeds = settings.seeds(full=20, quick=1)
     bursts, remembered = (SOME_BURSTS, SOME_REMEMBERED) if settings.quick else (tuple(PAPER), REMEMBERED)
-    runs: dict[tuple[int, int], list[Compared]] = defaultdict(list)
+    runs: dict[tuple[int, int], list[BesideSiena]] = defaultdict(list)
     for seed, burst in settings.track([(seed, burst) for seed in seeds for burst in bursts]):
-        setup = Setup(seed, burst=burst, merge=0)
+        setup = AgeleSetup(seed, burst=burst, merge=0)
         ways = ways_of(setup)
         plain = siena(setup, ways)
         for redundant in remembered:
-            runs[burst, redundant].append(Compared(gathered(replace(setup, redundant=redundant), ways), plain))
-    samples = {point: Sample.of(each) for point, each in runs.items()}
+            runs[burst, redundant].append(BesideSiena(gathered(replace(setup, redundant=redundant), ways), plain))
+    samples = {point: SeedSample.of(each) for point, each in runs.items()}
     return Result(
         rows=[
             {"T_b": burst, "T_r": redundant, **sample.cells(), "paper_more_time": PAPER[burst] if redundant == 10 else None}
@@ -45,7 +45,7 @@ def run(settings: Settings) -> Result:
     )
 
 
-def claims(samples: Samples) -> list[Claim]:
+def claims(samples: Samples) -> list[PaperClaim]:
     """What section 6.2 says about the figure and its table."""
     bursts, remembered = ((sorted({point[at] for point in samples})) for at in (0, 1))
     shares = {point: sample.suppressed.median for point, sample in samples.items()}
@@ -53,17 +53,19 @@ def claims(samples: Samples) -> list[Claim]:
     least = min(shares[burst, 10] for burst in bursts)
     shorter = all(rising([shares[burst, redundant] for burst in reversed(bursts)]) for redundant in remembered)
     found = [
-        Claim(
+        PaperClaim(
             "What is suppressed depends strongly on T_r: it grows with it from nothing to most of the messages, at every T_b",
             "strongly",
             f"from {max(shares[burst, 0] for burst in bursts):.0%} to at least {least:.0%}",
             grows and least > 0.5,
         ),
-        Claim("The shorter the bursts, the more is suppressed, at every T_r", "yes", "yes" if shorter else "not always", shorter),
+        PaperClaim(
+            "The shorter the bursts, the more is suppressed, at every T_r", "yes", "yes" if shorter else "not always", shorter
+        ),
     ]
     detours = [samples[burst, 0].received.median for burst in bursts]
     found.append(
-        Claim(
+        PaperClaim(
             "The way over the gatherer alone (T_m = T_r = 0) costs at most 6 % more time (received)",
             "3 % to 6 %, the same at every T_r",
             f"{min(detours):.1%} to {max(detours):.1%}",
@@ -73,25 +75,25 @@ def claims(samples: Samples) -> list[Claim]:
     return found + [claim for reading in ("received", "known") for claim in _costs(samples, bursts, remembered, reading)]
 
 
-def _costs(samples: Samples, bursts: Sequence[int], remembered: Sequence[int], reading: str) -> list[Claim]:
+def _costs(samples: Samples, bursts: Sequence[int], remembered: Sequence[int], reading: str) -> list[PaperClaim]:
     more = {point: getattr(sample, reading).median for point, sample in samples.items()}
     costs = [more[burst, 10] for burst in bursts]
     moves = max(abs(more[burst, redundant] - more[burst, 0]) for burst in bursts for redundant in remembered)
     between = max(costs) - min(costs)
     return [
-        Claim(
+        PaperClaim(
             f"Without holding back, T_r = 10 costs at most 6 % more time ({reading})",
             "3 % to 6 %",
             f"{min(costs):.1%} to {max(costs):.1%}",
             max(costs) <= 0.06,
         ),
-        Claim(
+        PaperClaim(
             f"That depends only slightly on T_b ({reading}): by no more than 3 points",
             "3 points",
             f"{100 * between:.1f} points",
             between <= 0.03,
         ),
-        Claim(
+        PaperClaim(
             f"The time does not depend on T_r ({reading}): less than 1 point from T_r = 0",
             "independent",
             f"{100 * moves:.1f} points",

@@ -6,29 +6,29 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from experiments.agele.comparison import FIXED, GATHERER_RUNS, READINGS, Compared, Sample, percent, rising
-from experiments.agele.setup import Setup
+from experiments.agele.comparison import FIXED, GATHERER_RUNS, READINGS, BesideSiena, SeedSample, percent, rising
+from experiments.agele.setup import AgeleSetup
 from experiments.agele.ways import gathered, siena, ways_of
-from experiments.harness import Claim, Experiment, Plot, Result, Series, Settings, Table
+from experiments.harness import Experiment, PaperClaim, Plot, Result, Series, Settings, Table
 
 PAPER = {100: 0.17, 200: 0.32, 400: 0.27, 800: 0.29, 1600: 0.20, 3200: 0.22}
 """Brokers to the time increase."""
 SOME_SIZES = (100, 200, 400)
 KINDS = ("random", "scale-free")
 
-Samples: TypeAlias = Mapping[tuple[str, int], Sample]
+Samples: TypeAlias = Mapping[tuple[str, int], SeedSample]
 """By kind of overlay and brokers."""
 
 
 def run(settings: Settings) -> Result:
     seeds = settings.seeds(full=15, quick=2)
     sizes = SOME_SIZES if settings.quick else tuple(PAPER)
-    runs: dict[tuple[str, int], list[Compared]] = defaultdict(list)
+    runs: dict[tuple[str, int], list[BesideSiena]] = defaultdict(list)
     for kind, size, seed in settings.track([(kind, size, seed) for kind in KINDS for size in sizes for seed in seeds]):
-        setup = Setup(seed, brokers=size, overlay=kind, merge=5)
+        setup = AgeleSetup(seed, brokers=size, overlay=kind, merge=5)
         ways = ways_of(setup)
-        runs[kind, size].append(Compared(gathered(setup, ways), siena(setup, ways)))
-    samples = {point: Sample.of(each) for point, each in runs.items()}
+        runs[kind, size].append(BesideSiena(gathered(setup, ways), siena(setup, ways)))
+    samples = {point: SeedSample.of(each) for point, each in runs.items()}
     return Result(
         rows=[
             {"overlay": kind, "brokers": size, **sample.cells(), "paper_more_time": PAPER[size] if kind == "random" else None}
@@ -42,27 +42,27 @@ def run(settings: Settings) -> Result:
     )
 
 
-def claims(samples: Samples) -> list[Claim]:
+def claims(samples: Samples) -> list[PaperClaim]:
     """What section 6.3 says about the figure."""
     return [
         claim for kind in KINDS for claim in _claims(kind, {size: each for (of, size), each in samples.items() if of == kind})
     ]
 
 
-def _claims(kind: str, samples: Mapping[int, Sample]) -> list[Claim]:
+def _claims(kind: str, samples: Mapping[int, SeedSample]) -> list[PaperClaim]:
     sizes = sorted(samples)
     first, last = sizes[0], sizes[-1]
     shares = {size: samples[size].suppressed.median for size in sizes}
     merged = {size: samples[size].merged.median for size in sizes}
     until = max(size for size in sizes if size <= 800)
     found = [
-        Claim(
+        PaperClaim(
             f"{kind}: the more brokers, the more is suppressed",
             "rises",
             f"{shares[first]:.1%} with {first:,} brokers, {shares[last]:.1%} with {last:,}",
             rising([shares[size] for size in sizes]) and shares[last] > shares[first],
         ),
-        Claim(
+        PaperClaim(
             f"{kind}: the share that is merged hardly changes up to {until} brokers (by no more than a quarter)",
             "relatively constant",
             f"{merged[first]:.1%} with {first:,} brokers, {merged[until]:.1%} with {until:,}",
@@ -72,7 +72,7 @@ def _claims(kind: str, samples: Mapping[int, Sample]) -> list[Claim]:
     for reading in ("received", "known"):
         more = [getattr(samples[size], reading).median for size in sizes]
         found.append(
-            Claim(
+            PaperClaim(
                 f"{kind}: the time increase is at most 32 % with any number of brokers ({reading})",
                 "17 % to 32 %",
                 f"{min(more):.1%} to {max(more):.1%}",

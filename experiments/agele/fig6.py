@@ -10,9 +10,9 @@ from statistics import mean
 from typing import TypeAlias
 
 from experiments.agele.comparison import FIXED, GATHERER_RUNS, rising
-from experiments.agele.setup import Outcomes, Setup
+from experiments.agele.setup import AgeleSetup, Outcomes
 from experiments.agele.ways import gathered, ways_of
-from experiments.harness import Claim, Experiment, Plot, Result, Row, Series, Settings, Spread, Table, spread
+from experiments.harness import Experiment, PaperClaim, Plot, Result, Row, Series, Settings, Spread, Table, spread
 from topology.protocols.election import election_time, message_bound
 
 PAPER_TIMES = {7: 18, 8: 53, 9: 340, 10: 1263, 11: 1572}
@@ -41,7 +41,7 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CentreFound:
     """What it takes to find the centre. Time is in hops."""
 
     time: Spread
@@ -69,7 +69,7 @@ class Medians:
 
 
 ByEccentricity: TypeAlias = Mapping[int, Placed]
-BySize: TypeAlias = Mapping[int, Found]
+BySize: TypeAlias = Mapping[int, CentreFound]
 
 
 def run(settings: Settings) -> Result:
@@ -103,9 +103,9 @@ def off_centre(settings: Settings) -> ByEccentricity:
     return {eccentricity: _placed(each, places[eccentricity]) for eccentricity, each in runs.items()}
 
 
-def _overlays(settings: Settings) -> list[Setup]:
+def _overlays(settings: Settings) -> list[AgeleSetup]:
     """Of many, those whose centre has the eccentricity of the paper's, or the nearest there is."""
-    tried = [Setup(seed, brokers=300) for seed in settings.seeds(full=40, quick=5)]
+    tried = [AgeleSetup(seed, brokers=300) for seed in settings.seeds(full=40, quick=5)]
     found = {setup: int(ways_of(setup).eccentricities.min()) for setup in tried}
     nearest = min(found.values(), key=lambda eccentricity: (abs(eccentricity - min(PAPER_TIMES)), eccentricity))
     return [setup for setup, eccentricity in found.items() if eccentricity == nearest][: 1 if settings.quick else 15]
@@ -131,7 +131,7 @@ def election(settings: Settings) -> BySize:
     seeds = settings.seeds(full=15, quick=2)
     found: dict[int, list[tuple[float, float, int, int, int]]] = defaultdict(list)
     for size, seed in settings.track([(size, seed) for size in sizes for seed in seeds]):
-        tree = ways_of(Setup(seed, brokers=size)).tree
+        tree = ways_of(AgeleSetup(seed, brokers=size)).tree
         starter = Random(f"{seed}/starter").choice(sorted(tree))
         time, eager = election_time(tree, lambda *_: 1, starter)
         patient_time, patient = election_time(tree, lambda *_: 1, starter, patient=True)
@@ -139,16 +139,16 @@ def election(settings: Settings) -> BySize:
     return {size: _found(each) for size, each in found.items()}
 
 
-def _found(taken: Sequence[tuple[float, float, int, int, int]]) -> Found:
+def _found(taken: Sequence[tuple[float, float, int, int, int]]) -> CentreFound:
     time, patient_time, messages, patient_messages, bound = (spread(column) for column in zip(*taken, strict=True))
-    return Found(time, patient_time, messages, patient_messages, bound, most=max(one[2] / one[4] for one in taken))
+    return CentreFound(time, patient_time, messages, patient_messages, bound, most=max(one[2] / one[4] for one in taken))
 
 
 def placements(settings: Settings) -> Medians:
     """Gathering at the centre, and at the weighted median of the same tree."""
     centres, medians, ratios, same = [], [], [], 0
     for seed in settings.track(settings.seeds(full=15, quick=2)):
-        at_centre, at_median = (Setup(seed, gatherer=placement) for placement in ("centre", "median"))
+        at_centre, at_median = (AgeleSetup(seed, gatherer=placement) for placement in ("centre", "median"))
         ways, others = ways_of(at_centre), ways_of(at_median)
         same += ways.gatherer == others.gatherer
         centres.append(_figures([gathered(at_centre, ways)]))
@@ -162,7 +162,7 @@ def placements(settings: Settings) -> Medians:
 # ---- what the paper says ----------------------------------------------------------------------------------------------
 
 
-def claims(by_eccentricity: ByEccentricity) -> list[Claim]:
+def claims(by_eccentricity: ByEccentricity) -> list[PaperClaim]:
     """Section 6.4, on the left side of the figure."""
     order = sorted(by_eccentricity)
     first, last = by_eccentricity[order[0]], by_eccentricity[order[-1]]
@@ -171,7 +171,7 @@ def claims(by_eccentricity: ByEccentricity) -> list[Claim]:
         values = [getattr(by_eccentricity[eccentricity], figure).median for eccentricity in order]
         ratio = getattr(last, figure).median / getattr(first, figure).median
         found.append(
-            Claim(
+            PaperClaim(
                 f"The farther from the centre the gatherer is, the worse: {what}",
                 "clearly inferior",
                 f"{ratio:.2f} times that of the centre at eccentricity {order[-1]}",
@@ -181,7 +181,7 @@ def claims(by_eccentricity: ByEccentricity) -> list[Claim]:
     return found
 
 
-def election_claims(by_size: BySize) -> list[Claim]:
+def election_claims(by_size: BySize) -> list[PaperClaim]:
     """Section 6.4, on the right side, and the bound of section 4.2.3."""
     sizes = sorted(by_size)
     first, last = sizes[0], sizes[-1]
@@ -190,14 +190,14 @@ def election_claims(by_size: BySize) -> list[Claim]:
     most = max(found.most for found in by_size.values())
     exact = all(found.patient_messages.low == found.patient_messages.high == 6 * (size - 1) for size, found in by_size.items())
     return [
-        Claim(
+        PaperClaim(
             f"Finding the centre takes no more than {papers:g} times as long with {last:,} brokers as with {first:,}",
             f"{papers:g} times",
             f"{growth:.2g} times",
             growth <= papers,
         ),
-        Claim("It takes no more than (L+4)(M-1) messages", "100 %", f"at most {most:.1%} of that", most <= 1),
-        Claim(
+        PaperClaim("It takes no more than (L+4)(M-1) messages", "100 %", f"at most {most:.1%} of that", most <= 1),
+        PaperClaim(
             "Ours: a patient broker, which says only what is final, sends 6 messages a link, and nobody learns later",
             "",
             f"{by_size[last].patient_messages.median / by_size[last].messages.median:.0%} of the messages with {last:,} brokers",
@@ -206,11 +206,11 @@ def election_claims(by_size: BySize) -> list[Claim]:
     ]
 
 
-def placement_claims(found: Medians) -> list[Claim]:
+def placement_claims(found: Medians) -> list[PaperClaim]:
     """Section 3.4: of all places, the centre loads the links least."""
     seeds = found.ratio.link_messages.seeds
     return [
-        Claim(
+        PaperClaim(
             "No place loads links less than the centre: not even the median of the tree, weighted by who publishes and "
             "subscribes",
             "the centre has the least load",

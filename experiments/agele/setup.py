@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
 
-from producers.workload import Published, Workload, generate
-from streaming.model.outputs import Outcome, Tell, Why
+from producers.workload import SentMessage, Workload, generate
+from streaming.model.outputs import MessageReason, Outcome, Tell
 from streaming.world.simulator import Simulator
 from tidings.control import Snapshot
 from topology.generators import generate as generate_overlay
@@ -27,7 +27,7 @@ TOPIC = "workload"
 
 
 @dataclass(frozen=True, slots=True)
-class Setup:
+class AgeleSetup:
     """One point of a figure. Times are in the paper's time units."""
 
     seed: int
@@ -85,11 +85,11 @@ class Outcomes:
         return self.duplicates + self.merged
 
 
-def overlay_of(setup: Setup) -> Overlay:
+def overlay_of(setup: AgeleSetup) -> Overlay:
     return generate_overlay(setup.overlay, setup.brokers, setup.seed)
 
 
-def publications(setup: Setup) -> tuple[Published, ...]:
+def publications(setup: AgeleSetup) -> tuple[SentMessage, ...]:
     """What is published, the same whatever is done with it."""
     return _generated(
         Workload(
@@ -105,28 +105,28 @@ def publications(setup: Setup) -> tuple[Published, ...]:
 
 
 @lru_cache(maxsize=1)
-def _generated(workload: Workload) -> tuple[Published, ...]:
+def _generated(workload: Workload) -> tuple[SentMessage, ...]:
     """Many runs in a row have the same."""
     return tuple(generate(workload))
 
 
-def publisher_of(published: Published) -> int:
+def publisher_of(published: SentMessage) -> int:
     """At which broker of the overlay it is published, by number."""
     return int(published.publisher.removeprefix("p-"))
 
 
-def interests(setup: Setup, overlay: Overlay) -> dict[str, str]:
+def interests(setup: AgeleSetup, overlay: Overlay) -> dict[str, str]:
     """Each broker with the key of the event it subscribes to."""
     rng = Random(f"{setup.seed}/subscriptions")
     return {broker: f"event-{rng.randrange(setup.events):06d}" for broker in overlay.brokers}
 
 
-def plan_of(setup: Setup, overlay: Overlay) -> Plan:
+def plan_of(setup: AgeleSetup, overlay: Overlay) -> Plan:
     """Every broker subscribes once, to an event drawn uniformly."""
     return planned(setup, overlay, {broker: {"where": f"key = '{key}'"} for broker, key in interests(setup, overlay).items()})
 
 
-def planned(setup: Setup, overlay: Overlay, wants: Mapping[str, Mapping[str, str]]) -> Plan:
+def planned(setup: AgeleSetup, overlay: Overlay, wants: Mapping[str, Mapping[str, str]]) -> Plan:
     """The plan with a subscription at each broker that wants something."""
     declared = {
         "kind": "topic",
@@ -148,7 +148,7 @@ def planned(setup: Setup, overlay: Overlay, wants: Mapping[str, Mapping[str, str
     return Plan(Snapshot(1, records, since=dict.fromkeys(records, 1)))
 
 
-def simulate(setup: Setup, overlay: Overlay | None = None, *, sizes: bool = False) -> Simulator:
+def simulate(setup: AgeleSetup, overlay: Overlay | None = None, *, sizes: bool = False) -> Simulator:
     """The run itself."""
     overlay = overlay or overlay_of(setup)
     simulator = Simulator(plan_of(setup, overlay), lambda *_: UNIT_MS, sizes=sizes)
@@ -158,7 +158,7 @@ def simulate(setup: Setup, overlay: Overlay | None = None, *, sizes: bool = Fals
     return simulator
 
 
-def measure(setup: Setup, overlay: Overlay | None = None) -> Outcomes:
+def measure(setup: AgeleSetup, overlay: Overlay | None = None) -> Outcomes:
     """Run a set-up with a gatherer and read its books."""
     simulator = simulate(setup, overlay)
     published = publications(setup)
@@ -167,7 +167,7 @@ def measure(setup: Setup, overlay: Overlay | None = None) -> Outcomes:
     return Outcomes(
         messages=len(published),
         duplicates=(dropped_before + books.total(Outcome.REDUNDANT)) / len(published),
-        merged=books.outcomes[Outcome.MERGED, Why.JOINED] / len(published),
+        merged=books.outcomes[Outcome.MERGED, MessageReason.JOINED] / len(published),
         times=event_times(published, (tell for _, tell in simulator.told)),
         link_messages=simulator.link_messages,
     )
@@ -178,7 +178,7 @@ def gatherer_of(plan: Plan) -> str:
     return next(part.gatherer for part in plan.route(TOPIC).parts if part.gatherer)
 
 
-def first_times(published: Iterable[Published]) -> dict[str, int]:
+def first_times(published: Iterable[SentMessage]) -> dict[str, int]:
     """When the first message about each event is published."""
     first_ms: dict[str, int] = {}
     for one in published:
@@ -186,7 +186,7 @@ def first_times(published: Iterable[Published]) -> dict[str, int]:
     return first_ms
 
 
-def event_times(published: Iterable[Published], told: Iterable[Tell]) -> Times:
+def event_times(published: Iterable[SentMessage], told: Iterable[Tell]) -> Times:
     """The times of what was told."""
     first_ms = first_times(published)
 

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from experiments.agele.setup import (
     TOPIC,
     UNIT_MS,
+    AgeleSetup,
     Outcomes,
-    Setup,
     Times,
     first_times,
     gatherer_of,
@@ -33,8 +33,8 @@ from experiments.agele.setup import (
     publications,
     publisher_of,
 )
-from producers.workload import Published
-from streaming.model.outputs import Outcome, Why
+from producers.workload import SentMessage
+from streaming.model.outputs import MessageReason, Outcome
 from streaming.world.simulator import Simulator
 from topology.overlay import Overlay
 
@@ -67,7 +67,7 @@ class Siena:
     link_messages: int
 
 
-def ways_of(setup: Setup, overlay: Overlay | None = None) -> Ways:
+def ways_of(setup: AgeleSetup, overlay: Overlay | None = None) -> Ways:
     """The ways of a set-up with a gatherer. They are the same whatever its thresholds are."""
     overlay = overlay or overlay_of(setup)
     # All take part, whatever each of them wants: so the tree is the same if all want everything, and is found sooner.
@@ -98,7 +98,7 @@ def _hops(tree: Mapping[str, Sequence[str]], number: Mapping[str, int]) -> Matri
 # ---- with a gatherer --------------------------------------------------------------------------------------------------
 
 
-def gathered(setup: Setup, ways: Ways) -> Outcomes:
+def gathered(setup: AgeleSetup, ways: Ways) -> Outcomes:
     """What `measure` says of this set-up."""
     if setup.early:
         raise ValueError("with `early`, brokers on the way decide too: only `measure` can tell")
@@ -115,14 +115,14 @@ def gathered(setup: Setup, ways: Ways) -> Outcomes:
     return Outcomes(
         messages=len(published),
         duplicates=books.total(Outcome.REDUNDANT) / len(published),
-        merged=books.outcomes[Outcome.MERGED, Why.JOINED] / len(published),
+        merged=books.outcomes[Outcome.MERGED, MessageReason.JOINED] / len(published),
         times=Times(*(mean(left_ms) for left_ms in last_times(tell for _, tell in simulator.told))),
         link_messages=int(hops[[publisher_of(one) for one in published]].sum())
         + sum(count * down[key] for key, count in releases.items()),
     )
 
 
-def _gathering(setup: Setup, published: Sequence[Published], ways: Ways) -> Simulator:
+def _gathering(setup: AgeleSetup, published: Sequence[SentMessage], ways: Ways) -> Simulator:
     """The gatherer alone: what others publish arrives after all of its way, and one subscriber stands for all of an event."""
     wants = {key: {"broker": "b1", "where": f"key = '{key}'"} for key in ways.wanted}
     alone = planned(replace(setup, gatherer="centre", rendezvous=None), Overlay(("b1",)), wants)
@@ -139,32 +139,32 @@ def _gathering(setup: Setup, published: Sequence[Published], ways: Ways) -> Simu
 # ---- each message by itself -------------------------------------------------------------------------------------------
 
 
-def siena(setup: Setup, ways: Ways) -> Siena:
+def siena(setup: AgeleSetup, ways: Ways) -> Siena:
     """The times and the load of the links when every message passes on by itself."""
     sent = _by_event(setup)
     crossed = sum(_crossed(sent[key], ways.hops, brokers) for key, brokers in ways.wanted.items())
     return Siena(_unheld(setup, ways, ways.hops), crossed)
 
 
-def detour(setup: Setup, ways: Ways) -> Times:
+def detour(setup: AgeleSetup, ways: Ways) -> Times:
     """The times when every message goes by the gatherer, which neither holds nor drops any: those of T_m = T_r = 0."""
     return _unheld(setup, ways, ways.hops[:, [ways.gatherer]] + ways.hops[[ways.gatherer]])
 
 
-def _by_event(setup: Setup) -> Mapping[str, Sequence[Published]]:
-    sent: dict[str, list[Published]] = defaultdict(list)
+def _by_event(setup: AgeleSetup) -> Mapping[str, Sequence[SentMessage]]:
+    sent: dict[str, list[SentMessage]] = defaultdict(list)
     for one in publications(setup):
         sent[one.message.key].append(one)
     return sent
 
 
-def _unheld(setup: Setup, ways: Ways, hops: Matrix) -> Times:
+def _unheld(setup: AgeleSetup, ways: Ways, hops: Matrix) -> Times:
     sent = _by_event(setup)
     times = [_arrivals(sent[key], hops[:, brokers]) for key, brokers in ways.wanted.items()]
     return Times(*(_mean(either) for either in zip(*times, strict=True)))
 
 
-def _arrivals(messages: Sequence[Published], hops: Matrix) -> tuple[Matrix, Matrix]:
+def _arrivals(messages: Sequence[SentMessage], hops: Matrix) -> tuple[Matrix, Matrix]:
     """For each subscriber, when the last message arrived, and the last field that it had not seen before."""
     sources = [publisher_of(one) for one in messages]
     arrives = np.array([one.at_ms for one in messages])[:, None] + hops[sources] * UNIT_MS
@@ -174,7 +174,7 @@ def _arrivals(messages: Sequence[Published], hops: Matrix) -> tuple[Matrix, Matr
     return arrives.max(axis=0) - messages[0].at_ms, first.max(axis=0) - messages[0].at_ms
 
 
-def _crossed(messages: Sequence[Published], hops: Matrix, wanted: Sequence[int]) -> int:
+def _crossed(messages: Sequence[SentMessage], hops: Matrix, wanted: Sequence[int]) -> int:
     """A message crosses the links between those who want it, once each, and those on its way there."""
     between = _between(hops, wanted)
     way_there = hops[:, between].min(axis=1)

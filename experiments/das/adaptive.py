@@ -12,7 +12,7 @@ from typing import Any
 from unittest.mock import patch
 
 from experiments.das import setup as das
-from experiments.harness import Claim, Experiment, Plot, Result, Row, Series, Settings, Table, spread
+from experiments.harness import Experiment, PaperClaim, Plot, Result, Row, Series, Settings, Table, spread
 from streaming.broker.state import FilterMode
 from streaming.model.outputs import FilterDecided
 from streaming.world.simulator import Simulator
@@ -45,7 +45,7 @@ class Traffic:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class AdaptiveRun:
     """What came of a run. ``crossed`` and ``asked`` are totals at the end of each window."""
 
     told: int
@@ -131,7 +131,7 @@ def asked_profiles() -> Iterator[list[int]]:
         yield count
 
 
-def simulate(traffic: Traffic, filtering: Filtering) -> Outcome:
+def simulate(traffic: Traffic, filtering: Filtering) -> AdaptiveRun:
     """Let one strategy carry the traffic."""
     simulator = Simulator(plan_of(filtering), lambda *_: 1)
     simulator.keep_outputs = True
@@ -149,19 +149,19 @@ def simulate(traffic: Traffic, filtering: Filtering) -> Outcome:
             crossed.append(simulator.link_messages)
             asked.append(count[0])
     decided = tuple(output for _, output in simulator.outputs if isinstance(output, FilterDecided))
-    return Outcome(len(simulator.told), tuple(crossed), tuple(asked), decided)
+    return AdaptiveRun(len(simulator.told), tuple(crossed), tuple(asked), decided)
 
 
 # ---- the experiment ---------------------------------------------------------------------------------------------------
 
-Found = Mapping[tuple[str, int, Filtering], Outcome]
+Found = Mapping[tuple[str, int, Filtering], AdaptiveRun]
 
 
 def run(settings: Settings) -> Result:
     phase = 320 if settings.quick else 800
     seeds = settings.seeds(full=3, quick=1)
     workloads = RANDOM | REGULAR
-    found: dict[tuple[str, int, Filtering], Outcome] = {}
+    found: dict[tuple[str, int, Filtering], AdaptiveRun] = {}
     for name, seed in settings.track([(name, seed) for name in workloads for seed in seeds]):
         traffic = workloads[name](Random(f"{seed}/{name}"), phase)
         for strategy in ALL:
@@ -226,31 +226,31 @@ def _table(found: Found, seeds: Sequence[int]) -> Table:
     return Table(columns, rows)
 
 
-def claims(found: Found, seeds: Sequence[int]) -> list[Claim]:
+def claims(found: Found, seeds: Sequence[int]) -> list[PaperClaim]:
     worst = {name: max(excess(found, name, seed) for seed in seeds) for name in RANDOM | REGULAR}
     asked = {name: median(saved(found, name, seed) for seed in seeds) for name in RANDOM}
     fewer = [saved(found, name, seed) for name in RANDOM for seed in seeds]
     same = all(found[name, seed, strategy].told == found[name, seed, das.EVENT].told for name, seed, strategy in found)
     return [
-        Claim(
+        PaperClaim(
             "rates that change abruptly or gradually: at most 5 % more link messages than the best fixed strategy, in any seed",
             "none; ours to hold",
             ", ".join(f"{name} {worst[name]:.1%}" for name in RANDOM),
             all(worst[name] <= MOST for name in RANDOM),
         ),
-        Claim(
+        PaperClaim(
             "so it does when traffic is regular",
             "none; ours to hold",
             ", ".join(f"{name} {worst[name]:.1%}" for name in REGULAR),
             all(worst[name] <= MOST for name in REGULAR),
         ),
-        Claim(
+        PaperClaim(
             "it asks fewer profiles than profile forwarding does",
             "none; what it is for",
             ", ".join(f"{name} {share:.0%} fewer" for name, share in asked.items()),
             all(share >= 0 for share in fewer) and any(share > 0 for share in fewer),
         ),
-        Claim(
+        PaperClaim(
             "whatever the strategy, subscribers are told the same",
             "the same",
             f"{sum(outcome.told for outcome in found.values())} notifications, {'no' if same else 'some'} difference",

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from experiments.das import setup as das
 from experiments.das import strategies
-from experiments.das.setup import EVENT, PROFILE, RENDEZVOUS, STRATEGIES, TREE, Setup
-from experiments.das.strategies import NOISE, SAME, Point, Sweep, alike, each
-from experiments.harness import Claim, Experiment, Result, Settings
+from experiments.das.setup import EVENT, PROFILE, RENDEZVOUS, STRATEGIES, TREE, DasSetup
+from experiments.das.strategies import NOISE, SAME, DasPoint, DasSweep, alike, each
+from experiments.harness import Experiment, PaperClaim, Result, Settings
 from tidings.topic import Filtering
 
 LOW, HIGH = 0.1, 0.9
@@ -19,7 +19,7 @@ def run(settings: Settings) -> Result:
     sizes = (1, 5, 9) if settings.quick else range(1, 10)
     profiles = 180 if settings.quick else 720
     points = [
-        Point({"p_p": share, "brokers": size}, Setup(TREE[: size - 1], profiles), share)
+        DasPoint({"p_p": share, "brokers": size}, DasSetup(TREE[: size - 1], profiles), share)
         for share in (LOW, HIGH)
         for size in sizes
     ]
@@ -51,21 +51,21 @@ def run(settings: Settings) -> Result:
     )
 
 
-def claims(found: Sweep, sizes: Sequence[int]) -> list[Claim]:
+def claims(found: DasSweep, sizes: Sequence[int]) -> list[PaperClaim]:
     return [*_memory_claims(found, sizes), *_load_claims(found, sizes), *_efficiency_claims(found, sizes)]
 
 
-def _memory_claims(found: Sweep, sizes: Sequence[int]) -> list[Claim]:
+def _memory_claims(found: DasSweep, sizes: Sequence[int]) -> list[PaperClaim]:
     held = {size: {s: found.median("duplication", s, p_p=HIGH, brokers=size) for s in STRATEGIES} for size in sizes}
     largest = held[sizes[-1]]
     return [
-        Claim(
+        PaperClaim(
             "unique profiles: profile forwarding holds each at every broker, event forwarding once (figure 7 a)",
             "profile: the number of brokers; event: 1.0",
             f"with {sizes[-1]} brokers: {each(largest, '.2f')}",
             all(one[PROFILE] == size and one[EVENT] == 1 for size, one in held.items()),
         ),
-        Claim(
+        PaperClaim(
             "rendezvous lies between, below 2.5 (figure 7 a)",
             "< 2.5",
             f"at most {max(one[RENDEZVOUS] for one in held.values()):.2f}",
@@ -74,26 +74,26 @@ def _memory_claims(found: Sweep, sizes: Sequence[int]) -> list[Claim]:
     ]
 
 
-def _load_claims(found: Sweep, sizes: Sequence[int]) -> list[Claim]:
+def _load_claims(found: DasSweep, sizes: Sequence[int]) -> list[PaperClaim]:
     loads = {size: {s: found.median("load_bytes", s, p_p=HIGH, brokers=size) for s in STRATEGIES} for size in sizes}
     crossings = [found.median("link_messages", EVENT, p_p=HIGH, brokers=size) for size in sizes]
     wide = loads[sizes[-1]]
     more = {size: one[RENDEZVOUS] / one[PROFILE] - 1 for size, one in loads.items() if size > 1}
     worst = max(more, key=more.__getitem__)
     return [
-        Claim(
+        PaperClaim(
             "network load: event forwarding's grows by the same with every broker (figure 7 b)",
             "constant increase",
             f"{crossings[-1]:g} link messages per event with {sizes[-1]} brokers",
             all(alike(crossed, size - 1, SAME) for size, crossed in zip(sizes, crossings, strict=True)),
         ),
-        Claim(
+        PaperClaim(
             "the order is the reverse of the duplication's",
             "event > rendezvous > profile",
             f"with {sizes[-1]} brokers, p^p = {HIGH}: {each(wide, '.0f')} bytes",
             all(one[EVENT] >= one[RENDEZVOUS] >= one[PROFILE] for one in loads.values()),
         ),
-        Claim(
+        PaperClaim(
             "at high p^p the loads of rendezvous and profile forwarding are very similar (within a quarter, we say)",
             "very similar",
             f"rendezvous has {more[sizes[-1]]:.0%} more with {sizes[-1]} brokers, at most {more[worst]:.0%}, with {worst}",
@@ -102,36 +102,36 @@ def _load_claims(found: Sweep, sizes: Sequence[int]) -> list[Claim]:
     ]
 
 
-def _efficiency_claims(found: Sweep, sizes: Sequence[int]) -> list[Claim]:
+def _efficiency_claims(found: DasSweep, sizes: Sequence[int]) -> list[PaperClaim]:
     last = sizes[-1]
     gains = {share: {s: _gain(found, "efficiency", s, share, last) for s in STRATEGIES} for share in (LOW, HIGH)}
     parallel = {size: {s: _gain(found, "saturation", s, LOW, size) / size for s in STRATEGIES} for size in sizes}
     return [
-        Claim(
+        PaperClaim(
             "profile forwarding becomes far more efficient with more brokers, most at low p^p (figure 6 a)",
             "steep increase",
             f"{last} brokers by one: {gains[LOW][PROFILE]:.1f} times at p^p = {LOW}, {gains[HIGH][PROFILE]:.1f} at {HIGH}",
             gains[LOW][PROFILE] >= 2 and gains[LOW][PROFILE] > gains[HIGH][PROFILE],
         ),
-        Claim(
+        PaperClaim(
             "event forwarding becomes less efficient (figure 6 b)",
             "decreases",
             f"{last} brokers by one: {gains[LOW][EVENT]:.2f} times",
             gains[LOW][EVENT] < 1,
         ),
-        Claim(
+        PaperClaim(
             "rendezvous hardly changes (figure 6 c; within a quarter, we say)",
             "nearly unchanged",
             f"{last} brokers by one: {gains[LOW][RENDEZVOUS]:.1f} times",
             alike(gains[LOW][RENDEZVOUS], 1, 0.25),
         ),
-        Claim(
+        PaperClaim(
             "parallel efficiency is best with profile forwarding (figure 6 d)",
             "profile best",
             f"with {last} brokers: {each(parallel[last], '.2f')}",
             parallel[last][PROFILE] > max(parallel[last][EVENT], parallel[last][RENDEZVOUS]),
         ),
-        Claim(
+        PaperClaim(
             "parallel efficiency decreases with the number of brokers (figure 6 d)",
             "decreases",
             f"profile: {', '.join(f'{parallel[size][PROFILE]:.2f} with {size}' for size in sizes if size in (1, 5, 9))}",
@@ -140,7 +140,7 @@ def _efficiency_claims(found: Sweep, sizes: Sequence[int]) -> list[Claim]:
     ]
 
 
-def _gain(found: Sweep, measure: str, strategy: Filtering, share: float, size: int) -> float:
+def _gain(found: DasSweep, measure: str, strategy: Filtering, share: float, size: int) -> float:
     return found.ratio(measure, strategy, {"p_p": share, "brokers": size}, {"p_p": share, "brokers": 1})
 
 

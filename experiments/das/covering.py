@@ -6,9 +6,9 @@ from itertools import pairwise
 
 from experiments.das import setup as das
 from experiments.das import strategies
-from experiments.das.setup import EVENT, PROFILE, RENDEZVOUS, STRATEGIES, Setup
-from experiments.das.strategies import NOISE, SAME, Point, Sweep, against, alike, each
-from experiments.harness import Cell, Claim, Experiment, Result, Settings
+from experiments.das.setup import EVENT, PROFILE, RENDEZVOUS, STRATEGIES, DasSetup
+from experiments.das.strategies import NOISE, SAME, DasPoint, DasSweep, against, alike, each
+from experiments.harness import Cell, Experiment, PaperClaim, Result, Settings
 from tidings.topic import Filtering
 
 LOW, HIGH = 0.1, 0.9
@@ -20,9 +20,9 @@ def run(settings: Settings) -> Result:
     coverings = (1, 5, 20) if settings.quick else (1, 2, 5, 20, 40)
     per_broker = 60 if settings.quick else 200
     points = [
-        Point(
+        DasPoint(
             {"fixed": fixed, "share": share, "sigma": covering},
-            Setup(profiles=4 * per_broker, covering=covering),
+            DasSetup(profiles=4 * per_broker, covering=covering),
             share if fixed == EVENTS else share / covering,
         )
         for fixed in (EVENTS, PROFILES)
@@ -58,22 +58,22 @@ def run(settings: Settings) -> Result:
     )
 
 
-def claims(found: Sweep, coverings: tuple[int, ...]) -> list[Claim]:
+def claims(found: DasSweep, coverings: tuple[int, ...]) -> list[PaperClaim]:
     return [*_memory_claims(found, coverings), *_load_claims(found, coverings), *_efficiency_claims(found, coverings)]
 
 
-def _memory_claims(found: Sweep, coverings: tuple[int, ...]) -> list[Claim]:
+def _memory_claims(found: DasSweep, coverings: tuple[int, ...]) -> list[PaperClaim]:
     held = {c: {s: found.median("duplication", s, fixed=EVENTS, share=LOW, sigma=c) for s in STRATEGIES} for c in coverings}
     ordered = list(held.values())
     return [
-        Claim(
+        PaperClaim(
             "duplication falls with more coverings; that of profile forwarding is the largest (figure 9 c)",
             "profile > rendezvous > event, falling",
             f"σ = 1: {each(ordered[0], '.2f')}",
             all(one[PROFILE] > one[RENDEZVOUS] > one[EVENT] for one in ordered)
             and all(before[s] > after[s] for before, after in pairwise(ordered) for s in (PROFILE, RENDEZVOUS)),
         ),
-        Claim(
+        PaperClaim(
             "with many coverings, profile forwarding and rendezvous come down to event forwarding (figure 9 c)",
             "converge",
             f"σ = {coverings[-1]}: {each(ordered[-1], '.2f')}",
@@ -82,7 +82,7 @@ def _memory_claims(found: Sweep, coverings: tuple[int, ...]) -> list[Claim]:
     ]
 
 
-def _load_claims(found: Sweep, coverings: tuple[int, ...]) -> list[Claim]:
+def _load_claims(found: DasSweep, coverings: tuple[int, ...]) -> list[PaperClaim]:
     first, last = coverings[0], coverings[-1]
     by_events = {s: _change(found, "load_bytes", s, EVENTS, HIGH, first, last) for s in STRATEGIES}
     by_profiles = {s: _change(found, "load_bytes", s, PROFILES, HIGH, first, last) for s in STRATEGIES}
@@ -96,25 +96,25 @@ def _load_claims(found: Sweep, coverings: tuple[int, ...]) -> list[Claim]:
         for s in STRATEGIES
     }
     return [
-        Claim(
+        PaperClaim(
             "at the same p^e, the load does not depend on σ (figure 9 a)",
             "constant",
             f"σ = {last} by σ = 1: {each(by_events, '.2f')}",
             all(alike(ratio, 1, SAME) for ratio in by_events.values()),
         ),
-        Claim(
+        PaperClaim(
             "at the same p^p, the load falls with σ, but for event forwarding (figure 9 b)",
             "profile and rendezvous fall",
             f"σ = {last} by σ = 1: {each(by_profiles, '.2f')}",
             by_profiles[PROFILE] < 1 and by_profiles[RENDEZVOUS] < 1 and alike(by_profiles[EVENT], 1, SAME),
         ),
-        Claim(
+        PaperClaim(
             "that effect becomes weaker as σ grows",
             "weaker",
             f"profile forwarding: {', '.join(f'{load:.0f}' for load in falls)} bytes",
             all(before > after for before, after in pairwise(steps)),
         ),
-        Claim(
+        PaperClaim(
             "a high p^p means more load, but for event forwarding (figure 9 b)",
             "profile and rendezvous more",
             ", ".join(f"{s} {low:.0f} to {more:.0f}" for s, (low, more) in high.items()) + " bytes",
@@ -123,7 +123,7 @@ def _load_claims(found: Sweep, coverings: tuple[int, ...]) -> list[Claim]:
     ]
 
 
-def _efficiency_claims(found: Sweep, coverings: tuple[int, ...]) -> list[Claim]:
+def _efficiency_claims(found: DasSweep, coverings: tuple[int, ...]) -> list[PaperClaim]:
     first, last = coverings[0], coverings[-1]
     kept = {s: _change(found, "efficiency", s, EVENTS, HIGH, first, last) for s in STRATEGIES}
     gained = {s: _change(found, "efficiency", s, PROFILES, HIGH, first, last) for s in STRATEGIES}
@@ -132,25 +132,25 @@ def _efficiency_claims(found: Sweep, coverings: tuple[int, ...]) -> list[Claim]:
         for share in (LOW, HIGH)
     }
     return [
-        Claim(
+        PaperClaim(
             "at the same p^e, all become less efficient with more coverings: there is more to tell (figure 8 a)",
             "all fall",
             f"σ = {last} by σ = 1, p^e = {HIGH}: {each(kept, '.2f')}",
             all(ratio < 1 for ratio in kept.values()),
         ),
-        Claim(
+        PaperClaim(
             "at high p^e the three hardly differ (within a quarter, we say; figure 8 a)",
             "marginal",
             f"p^e = {HIGH}: {against(relative[HIGH])}",
             all(alike(ratio, 1, 0.25) for ratio in relative[HIGH].values()),
         ),
-        Claim(
+        PaperClaim(
             "at small p^e profile forwarding is by far the most efficient (figure 8 a)",
             "by far",
             f"p^e = {LOW}: {against(relative[LOW])}",
             relative[LOW][PROFILE] > (1 + NOISE) * max(relative[LOW][EVENT], relative[LOW][RENDEZVOUS]),
         ),
-        Claim(
+        PaperClaim(
             "at the same p^p, profile forwarding gains the most efficiency with σ, event none (figure 8 b; within a fifth)",
             "profile > rendezvous > event",
             f"σ = {last} by σ = 1, p^p = {HIGH}: {each(gained, '.2f')}",
@@ -159,7 +159,7 @@ def _efficiency_claims(found: Sweep, coverings: tuple[int, ...]) -> list[Claim]:
     ]
 
 
-def _change(found: Sweep, measure: str, strategy: Filtering, fixed: str, share: float, first: int, last: int) -> float:
+def _change(found: DasSweep, measure: str, strategy: Filtering, fixed: str, share: float, first: int, last: int) -> float:
     at: dict[str, Cell] = {"fixed": fixed, "share": share}
     return found.ratio(measure, strategy, {**at, "sigma": last}, {**at, "sigma": first})
 

@@ -6,9 +6,9 @@ from itertools import pairwise
 
 from experiments.das import setup as das
 from experiments.das import strategies
-from experiments.das.setup import EVENT, PROFILE, RENDEZVOUS, STRATEGIES, Setup
-from experiments.das.strategies import NOISE, SAME, Point, Sweep, alike, each
-from experiments.harness import Claim, Experiment, Result, Settings
+from experiments.das.setup import EVENT, PROFILE, RENDEZVOUS, STRATEGIES, DasSetup
+from experiments.das.strategies import NOISE, SAME, DasPoint, DasSweep, alike, each
+from experiments.harness import Experiment, PaperClaim, Result, Settings
 
 SHARES = (0.5, 1.0)
 """p^p, which is p^e here."""
@@ -18,8 +18,8 @@ FAR, NEAR = 0.0, 1.0
 def run(settings: Settings) -> Result:
     localities = (FAR, 0.5, NEAR) if settings.quick else (FAR, 0.25, 0.5, 0.75, NEAR)
     per_broker = 50 if settings.quick else 200
-    setup = Setup(profiles=4 * per_broker)
-    points = [Point({"p_p": share, "locality": near}, setup, share, near) for share in SHARES for near in localities]
+    setup = DasSetup(profiles=4 * per_broker)
+    points = [DasPoint({"p_p": share, "locality": near}, setup, share, near) for share in SHARES for near in localities]
     found = strategies.sweep(settings, points, events=100 if settings.quick else 160, seeds=settings.seeds(full=3, quick=1))
     axis = ("locality", "locality")
     return Result(
@@ -44,31 +44,31 @@ def run(settings: Settings) -> Result:
     )
 
 
-def claims(found: Sweep, localities: tuple[float, ...]) -> list[Claim]:
+def claims(found: DasSweep, localities: tuple[float, ...]) -> list[PaperClaim]:
     return [*_efficiency_claims(found), *_load_claims(found, localities)]
 
 
-def _efficiency_claims(found: Sweep) -> list[Claim]:
+def _efficiency_claims(found: DasSweep) -> list[PaperClaim]:
     gains = {
         s: [found.ratio("efficiency", s, {"p_p": p, "locality": NEAR}, {"p_p": p, "locality": FAR}) for p in SHARES]
         for s in STRATEGIES
     }
     said = {s: " and ".join(f"{gain:.2f}" for gain in gains[s]) + f" at p^p = {SHARES[0]} and {SHARES[1]}" for s in STRATEGIES}
     return [
-        Claim(
+        PaperClaim(
             "from locality 0 to 1, profile forwarding becomes more efficient (figure 12)",
             "2 to 3.5 times",
             said[PROFILE],
             all(2 <= gain <= 3.5 for gain in gains[PROFILE]),
         ),
-        Claim(
+        PaperClaim(
             "so does rendezvous, but less (figure 12; within a fifth, we say)",
             "1.25 times",
             said[RENDEZVOUS],
             all(gain > 1 and alike(gain, 1.25, 2 * NOISE) for gain in gains[RENDEZVOUS])
             and all(less < more for less, more in zip(gains[RENDEZVOUS], gains[PROFILE], strict=True)),
         ),
-        Claim(
+        PaperClaim(
             "event forwarding does not depend on locality (figure 12)",
             "independent",
             said[EVENT],
@@ -77,17 +77,17 @@ def _efficiency_claims(found: Sweep) -> list[Claim]:
     ]
 
 
-def _load_claims(found: Sweep, localities: tuple[float, ...]) -> list[Claim]:
+def _load_claims(found: DasSweep, localities: tuple[float, ...]) -> list[PaperClaim]:
     loads = {s: [found.median("load_bytes", s, p_p=NEAR, locality=near) for near in localities] for s in STRATEGIES}
     ends = {s: loads[s][-1] / loads[s][0] for s in STRATEGIES}
     return [
-        Claim(
+        PaperClaim(
             "network load of profile forwarding and rendezvous falls with locality (figure 13)",
             "falls",
             f"locality 1 by 0, p^p = 1: {each({s: ends[s] for s in (PROFILE, RENDEZVOUS)}, '.2f')}",
             all(before > after for s in (PROFILE, RENDEZVOUS) for before, after in pairwise(loads[s])),
         ),
-        Claim(
+        PaperClaim(
             "event forwarding's does not (figure 13)",
             "not influenced",
             f"locality 1 by 0: {ends[EVENT]:.2f}",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from experiments.das import setup as das
 from experiments.das import strategies
-from experiments.das.setup import EVENT, PROFILE, RENDEZVOUS, STRATEGIES, Setup
-from experiments.das.strategies import NOISE, SAME, Point, Sweep, against, alike, each
-from experiments.harness import Claim, Experiment, Result, Settings
+from experiments.das.setup import EVENT, PROFILE, RENDEZVOUS, STRATEGIES, DasSetup
+from experiments.das.strategies import NOISE, SAME, DasPoint, DasSweep, against, alike, each
+from experiments.harness import Experiment, PaperClaim, Result, Settings
 
 ONE, NINE = 1, 9
 SHARES = (0.05, 0.2, 0.4, 0.7, 1.0)
@@ -16,11 +16,11 @@ SHARES = (0.05, 0.2, 0.4, 0.7, 1.0)
 def run(settings: Settings) -> Result:
     shares = (0.05, 0.4, 1.0) if settings.quick else SHARES
     per_broker = 54 if settings.quick else 198
-    setups = {covering: Setup(profiles=4 * per_broker, covering=covering) for covering in (ONE, NINE)}
+    setups = {covering: DasSetup(profiles=4 * per_broker, covering=covering) for covering in (ONE, NINE)}
     by_events = [*[(ONE, share) for share in shares], (NINE, shares[0]), (NINE, shares[-1])]
     by_profiles = [(NINE, share / NINE) for share in shares]
     points = [
-        Point({"sigma": covering, "p_e": round(share, 4), "p_p": round(share * covering, 4)}, setups[covering], share)
+        DasPoint({"sigma": covering, "p_e": round(share, 4), "p_p": round(share * covering, 4)}, setups[covering], share)
         for covering, share in dict.fromkeys(by_events + by_profiles)
     ]
     found = strategies.sweep(settings, points, events=100 if settings.quick else 160, seeds=settings.seeds(full=3, quick=1))
@@ -48,40 +48,40 @@ def run(settings: Settings) -> Result:
     )
 
 
-def _by_profiles(found: Sweep, shares: tuple[float, ...]) -> Sweep:
+def _by_profiles(found: DasSweep, shares: tuple[float, ...]) -> DasSweep:
     """The points of the same p^p as those with σ = 1."""
-    return Sweep([row for row in found.rows if row["p_p"] in shares], found.seeds)
+    return DasSweep([row for row in found.rows if row["p_p"] in shares], found.seeds)
 
 
-def claims(found: Sweep, shares: tuple[float, ...]) -> list[Claim]:
+def claims(found: DasSweep, shares: tuple[float, ...]) -> list[PaperClaim]:
     return [*_load_claims(found, shares), *_efficiency_claims(found, shares)]
 
 
-def _load_claims(found: Sweep, shares: tuple[float, ...]) -> list[Claim]:
+def _load_claims(found: DasSweep, shares: tuple[float, ...]) -> list[PaperClaim]:
     low, high = shares[0], shares[-1]
     loads = {p: {s: found.median("load_bytes", s, sigma=ONE, p_e=p) for s in STRATEGIES} for p in shares}
     covered = {s: found.ratio("load_bytes", s, {"sigma": NINE, "p_e": high}, {"sigma": ONE, "p_e": high}) for s in STRATEGIES}
     fewer = {s: found.ratio("load_bytes", s, {"sigma": NINE, "p_p": high}, {"sigma": ONE, "p_p": high}) for s in STRATEGIES}
     return [
-        Claim(
+        PaperClaim(
             "network load: event forwarding the highest, profile forwarding the least, at every p^e (figure 4 a)",
             "event > rendezvous > profile",
             f"bytes at p^e = 0.4: {each(loads[0.4], '.0f')}",
             all(load[EVENT] > load[RENDEZVOUS] > load[PROFILE] for load in loads.values()),
         ),
-        Claim(
+        PaperClaim(
             "event forwarding's load does not depend on p^e",
             "constant",
             f"{loads[low][EVENT]:.0f} to {loads[high][EVENT]:.0f} bytes",
             all(alike(load[EVENT], loads[low][EVENT], SAME) for load in loads.values()),
         ),
-        Claim(
+        PaperClaim(
             "at the same p^e, σ does not change the load (figure 4 a)",
             "σ = 9 as σ = 1",
             f"σ = 9 by σ = 1: {each(covered, '.2f')}",
             all(alike(ratio, 1, SAME) for ratio in covered.values()),
         ),
-        Claim(
+        PaperClaim(
             "at the same p^p, a higher σ lowers the load, but for event forwarding (figure 4 b)",
             "profile and rendezvous lower, event the same",
             f"σ = 9 by σ = 1, at p^p = 1: {each(fewer, '.2f')}",
@@ -90,31 +90,31 @@ def _load_claims(found: Sweep, shares: tuple[float, ...]) -> list[Claim]:
     ]
 
 
-def _efficiency_claims(found: Sweep, shares: tuple[float, ...]) -> list[Claim]:
+def _efficiency_claims(found: DasSweep, shares: tuple[float, ...]) -> list[PaperClaim]:
     low, high = shares[0], shares[-1]
     relative = {p: {s: found.median("relative", s, sigma=ONE, p_e=p) for s in STRATEGIES} for p in shares}
     kept = {s: found.ratio("efficiency", s, {"sigma": ONE, "p_e": high}, {"sigma": ONE, "p_e": low}) for s in STRATEGIES}
     gained = {s: found.ratio("efficiency", s, {"sigma": NINE, "p_p": high}, {"sigma": ONE, "p_p": high}) for s in STRATEGIES}
     return [
-        Claim(
+        PaperClaim(
             "at small p^e, profile forwarding is the most efficient (figure 3 a)",
             "profile far above the others",
             f"at p^e = {low}: {against(relative[low])}",
             relative[low][PROFILE] > (1 + NOISE) * max(relative[low][EVENT], relative[low][RENDEZVOUS]),
         ),
-        Claim(
+        PaperClaim(
             "with p^e, profile forwarding loses the most efficiency, then rendezvous, then event forwarding (figure 3 a)",
             "profile > rendezvous > event",
             f"what is left at p^e = 1: {each(kept, '.2f')}",
             kept[PROFILE] < kept[RENDEZVOUS] < kept[EVENT],
         ),
-        Claim(
+        PaperClaim(
             "rendezvous lies between event and profile forwarding (figure 3 b)",
             "between",
             f"at p^p = {high:g}: {against(relative[high])}",
             all((1 - NOISE) * one[EVENT] <= one[RENDEZVOUS] <= (1 + NOISE) * one[PROFILE] for one in relative.values()),
         ),
-        Claim(
+        PaperClaim(
             "at the same p^p, efficiency rises with σ, most of all that of profile forwarding (figure 3 b)",
             "profile rises most",
             f"σ = 9 by σ = 1, at p^p = 1: {each(gained, '.1f')}",

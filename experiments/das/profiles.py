@@ -6,16 +6,16 @@ from dataclasses import replace
 
 from experiments.das import setup as das
 from experiments.das import strategies
-from experiments.das.setup import EVENT, PROFILE, RENDEZVOUS, STRATEGIES, Setup
-from experiments.das.strategies import NOISE, Point, Sweep, against, each
-from experiments.harness import Claim, Experiment, Result, Settings
+from experiments.das.setup import EVENT, PROFILE, RENDEZVOUS, STRATEGIES, DasSetup
+from experiments.das.strategies import NOISE, DasPoint, DasSweep, against, each
+from experiments.harness import Experiment, PaperClaim, Result, Settings
 
 MATCHING = 0.8
 
 
 def run(settings: Settings) -> Result:
     sizes = (100, 200, 400) if settings.quick else (200, 400, 800, 1600, 3200)
-    points = [Point({"profiles": size}, Setup(profiles=size), MATCHING) for size in sizes]
+    points = [DasPoint({"profiles": size}, DasSetup(profiles=size), MATCHING) for size in sizes]
     found = strategies.sweep(settings, points, events=60 if settings.quick else 100, seeds=settings.seeds(full=3, quick=1))
     return Result(
         rows=found.rows,
@@ -45,31 +45,31 @@ def run(settings: Settings) -> Result:
     )
 
 
-def claims(found: Sweep, sizes: tuple[int, ...]) -> list[Claim]:
+def claims(found: DasSweep, sizes: tuple[int, ...]) -> list[PaperClaim]:
     first, last = sizes[0], sizes[-1]
     kept = {s: found.ratio("efficiency", s, {"profiles": last}, {"profiles": first}) for s in STRATEGIES}
     relative = {size: {s: found.median("relative", s, profiles=size) for s in STRATEGIES} for size in sizes}
     fullest = {s: found.median("fullest", s, profiles=last) for s in STRATEGIES}
     return [
-        Claim(
+        PaperClaim(
             "efficiency falls with the number of profiles",
             "rapidly",
             f"with {last // first} times as many, what is left: {each(kept, '.2f')}",
             all(ratio < 0.5 for ratio in kept.values()),
         ),
-        Claim(
+        PaperClaim(
             "profile forwarding is the most efficient, as long as memory lasts",
             "profile best",
             f"with {last}: {against(relative[last])}",
             all(one[PROFILE] > max(one[EVENT], one[RENDEZVOUS]) for one in relative.values()),
         ),
-        Claim(
+        PaperClaim(
             "at p^e = 0.8 rendezvous is the least efficient",
             "event > rendezvous",
             f"with {last}: {against({RENDEZVOUS: relative[last][RENDEZVOUS]})}",
             all(one[RENDEZVOUS] < one[EVENT] * (1 - NOISE) for one in relative.values()),
         ),
-        Claim(
+        PaperClaim(
             "event forwarding can hold more profiles before a broker is full; the other two are full at the same number",
             "350,000 and 100,000: 3.5 times",
             f"{fullest[PROFILE] / fullest[EVENT]:.1f} times; at the fullest broker: {each(fullest, '.2f')} of all",

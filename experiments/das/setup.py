@@ -48,7 +48,7 @@ _LOWEST, _UNWANTED = 100_000, 500_000  # all values have six digits, so that siz
 
 
 @dataclass(frozen=True, slots=True)
-class Setup:
+class DasSetup:
     """The brokers and the profiles. ``covering`` is how many profiles ask for the same value, all at the same broker (σ)."""
 
     parents: tuple[int, ...] = LINE
@@ -84,7 +84,7 @@ def _broker(number: int) -> str:
 
 
 @lru_cache(maxsize=256)
-def plan_of(setup: Setup, filtering: Filtering) -> Plan:
+def plan_of(setup: DasSetup, filtering: Filtering) -> Plan:
     """The plan, with all that follows from it found already, so that it does not count as filtering."""
     records: list[dict[str, Any]] = [{"kind": "broker", "name": name} for name in setup.brokers]
     for number, parent in enumerate(setup.parents, 2):
@@ -106,7 +106,7 @@ def plan_of(setup: Setup, filtering: Filtering) -> Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class DasWorkload:
     """What is published: so many events, all brokers in turn, of which exactly a share match (p^e).
 
     ``locality`` is the share of the matching ones whose home is where they are published; None leaves it to chance.
@@ -118,7 +118,7 @@ class Workload:
     locality: float | None = None
 
 
-def publications(setup: Setup, workload: Workload) -> list[tuple[str, Message]]:
+def publications(setup: DasSetup, workload: DasWorkload) -> list[tuple[str, Message]]:
     """The events and the brokers that they are published at.
 
     Each draws the same chances whatever the covering is, so set-ups that differ in that alone get events of the same homes.
@@ -154,7 +154,7 @@ def _home(brokers: Sequence[str], publisher: str, locality: float | None, near: 
 # ---- the measures -----------------------------------------------------------------------------------------------------
 
 
-class Timed(Simulator):
+class TimedSimulator(Simulator):
     """Also keeps the CPU time that each broker spends on events, without what the simulator itself does for them."""
 
     def __init__(self, plan: Plan, delay: Delay, *, sizes: bool = False) -> None:
@@ -205,7 +205,7 @@ class Measured:
     """Events per CPU second of the busiest broker: what brokers on machines of their own could keep up with."""
 
 
-def held(setup: Setup, filtering: Filtering) -> Held:
+def held(setup: DasSetup, filtering: Filtering) -> Held:
     """What all brokers hold together."""
     plan = plan_of(setup, filtering)
     profiles: Counter[str] = Counter()
@@ -235,9 +235,9 @@ def _equalities(profile: Profile) -> int:
 class Run:
     """One workload on its way through one set-up, a few events at a time."""
 
-    def __init__(self, setup: Setup, filtering: Filtering, workload: Workload) -> None:
+    def __init__(self, setup: DasSetup, filtering: Filtering, workload: DasWorkload) -> None:
         self._setup, self._filtering, self._events = setup, filtering, workload.events
-        self._simulator = Timed(plan_of(setup, filtering), lambda *_: _HOP_MS, sizes=True)
+        self._simulator = TimedSimulator(plan_of(setup, filtering), lambda *_: _HOP_MS, sizes=True)
         self._simulator.run()  # the brokers take up the plan
         for number, (broker, message) in enumerate(publications(setup, workload), 1):
             self._simulator.publish(number * _APART_MS, broker, message)
@@ -261,7 +261,7 @@ class Run:
         )
 
 
-def measure(setup: Setup, filtering: Filtering, workload: Workload) -> Measured:
+def measure(setup: DasSetup, filtering: Filtering, workload: DasWorkload) -> Measured:
     """Run a workload through a set-up."""
     run = Run(setup, filtering, workload)
     run.advance(1)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from statistics import median
 
-from experiments.das.setup import EVENT, STRATEGIES, Measured, Run, Setup, Workload
+from experiments.das.setup import EVENT, STRATEGIES, DasSetup, DasWorkload, Measured, Run
 from experiments.harness import Cell, Plot, Row, Series, Settings, Spread, Table, spread
 from tidings.topic import Filtering
 
@@ -45,17 +45,17 @@ def scale_note(profiles: str, paper: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class DasPoint:
     """One point of a figure; ``at`` names it in the rows."""
 
     at: Mapping[str, Cell]
-    setup: Setup
+    setup: DasSetup
     matching: float
     locality: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep:
+class DasSweep:
     """The rows of all points, strategies and seeds."""
 
     rows: Sequence[Row]
@@ -106,7 +106,7 @@ class Sweep:
         return [row for row in self.rows if all(row[name] == cell for name, cell in at.items())]
 
 
-def sweep(settings: Settings, points: Sequence[Point], events: int, seeds: Sequence[int]) -> Sweep:
+def sweep(settings: Settings, points: Sequence[DasPoint], events: int, seeds: Sequence[int]) -> DasSweep:
     """Run all strategies at all points. ``relative`` is the efficiency, by that of event forwarding in the same run.
 
     All runs of a seed take turns: a slow spell of the machine then hits them alike.
@@ -116,7 +116,7 @@ def sweep(settings: Settings, points: Sequence[Point], events: int, seeds: Seque
     for seed, turn in settings.track(list(product(seeds, range(1, _TURNS + 1)))):
         if turn == 1:
             runs = {
-                (number, strategy): Run(point.setup, strategy, Workload(seed, events, point.matching, point.locality))
+                (number, strategy): Run(point.setup, strategy, DasWorkload(seed, events, point.matching, point.locality))
                 for (number, point), strategy in product(enumerate(points), STRATEGIES)
             }
         with _no_collection():
@@ -124,10 +124,10 @@ def sweep(settings: Settings, points: Sequence[Point], events: int, seeds: Seque
                 run.advance(turn / _TURNS)
         if turn == _TURNS:
             rows += _rows(points, seed, {at: run.measured() for at, run in runs.items()})
-    return Sweep(rows, len(seeds))
+    return DasSweep(rows, len(seeds))
 
 
-def _rows(points: Sequence[Point], seed: int, measured: Mapping[tuple[int, Filtering], Measured]) -> list[Row]:
+def _rows(points: Sequence[DasPoint], seed: int, measured: Mapping[tuple[int, Filtering], Measured]) -> list[Row]:
     return [
         {
             **points[number].at,

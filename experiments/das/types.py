@@ -7,9 +7,9 @@ from itertools import pairwise
 
 from experiments.das import setup as das
 from experiments.das import strategies
-from experiments.das.setup import EVENT, PROFILE, RENDEZVOUS, STRATEGIES, TREE, Setup
-from experiments.das.strategies import NOISE, SAME, Point, Sweep, alike, each
-from experiments.harness import Claim, Experiment, Result, Settings
+from experiments.das.setup import EVENT, PROFILE, RENDEZVOUS, STRATEGIES, TREE, DasSetup
+from experiments.das.strategies import NOISE, SAME, DasPoint, DasSweep, alike, each
+from experiments.harness import Experiment, PaperClaim, Result, Settings
 from tidings.topic import Filtering
 
 LOW, HIGH = 0.1, 0.9
@@ -19,7 +19,7 @@ def run(settings: Settings) -> Result:
     counts = (1, 2, 9) if settings.quick else range(1, 10)
     profiles = 162 if settings.quick else 720
     points = [
-        Point({"p_p": share, "types": count}, Setup(TREE, profiles, rendezvous=tuple(range(1, count + 1))), share)
+        DasPoint({"p_p": share, "types": count}, DasSetup(TREE, profiles, rendezvous=tuple(range(1, count + 1))), share)
         for share in (LOW, HIGH)
         for count in counts
     ]
@@ -51,21 +51,21 @@ def run(settings: Settings) -> Result:
     )
 
 
-def claims(found: Sweep, counts: Sequence[int]) -> list[Claim]:
+def claims(found: DasSweep, counts: Sequence[int]) -> list[PaperClaim]:
     return [*_memory_claims(found, counts), *_load_claims(found, counts), *_efficiency_claims(found, counts)]
 
 
-def _memory_claims(found: Sweep, counts: Sequence[int]) -> list[Claim]:
+def _memory_claims(found: DasSweep, counts: Sequence[int]) -> list[PaperClaim]:
     held = {count: {s: found.median("duplication", s, p_p=HIGH, types=count) for s in STRATEGIES} for count in counts}
     rendezvous = {count: one[RENDEZVOUS] for count, one in held.items()}
     return [
-        Claim(
+        PaperClaim(
             "event and profile forwarding hold the same whatever the number of types (figure 11 a)",
             "profile 9.0, event 1.0",
             f"with {counts[-1]} types: profile {held[counts[-1]][PROFILE]:.1f}, event {held[counts[-1]][EVENT]:.1f}",
             all(one[PROFILE] == len(TREE) + 1 and one[EVENT] == 1 for one in held.values()),
         ),
-        Claim(
+        PaperClaim(
             "with more than two types, rendezvous holds more (figure 11 a)",
             "increases",
             ", ".join(f"{rendezvous[count]:.2f} with {count}" for count in counts if count in (2, 5, 9)),
@@ -74,25 +74,25 @@ def _memory_claims(found: Sweep, counts: Sequence[int]) -> list[Claim]:
     ]
 
 
-def _load_claims(found: Sweep, counts: Sequence[int]) -> list[Claim]:
+def _load_claims(found: DasSweep, counts: Sequence[int]) -> list[PaperClaim]:
     loads = {s: {count: found.median("load_bytes", s, p_p=LOW, types=count) for count in counts} for s in STRATEGIES}
     spans = {s: (min(loads[s].values()), max(loads[s].values())) for s in (EVENT, PROFILE)}
     rendezvous = loads[RENDEZVOUS]
     more = {s: found.ratio("load_bytes", s, {"p_p": HIGH, "types": 1}, {"p_p": LOW, "types": 1}) for s in STRATEGIES}
     return [
-        Claim(
+        PaperClaim(
             "network load of event and profile forwarding is stable (figure 11 b; within a quarter, we say, as homes are drawn)",
             "stable",
             ", ".join(f"{s} {low:.0f} to {high:.0f} bytes" for s, (low, high) in spans.items()),
             alike(*spans[EVENT], SAME) and alike(*spans[PROFILE], 0.25),
         ),
-        Claim(
+        PaperClaim(
             "rendezvous' load falls first, then rises (figure 11 b)",
             "falls, then rises",
             ", ".join(f"{load:.0f} with {count}" for count, load in rendezvous.items() if count in (1, 2, 5, 9)) + " bytes",
             rendezvous[2] < rendezvous[1] and _rises(rendezvous),
         ),
-        Claim(
+        PaperClaim(
             "a higher p^p means more load for profile forwarding, less so for rendezvous (figure 11 b)",
             "profile > rendezvous > event",
             f"p^p = {HIGH} by {LOW}: {each(more, '.1f')}",
@@ -107,26 +107,26 @@ def _rises(figures: dict[int, float]) -> bool:
     return all(before < after for before, after in pairwise(some))
 
 
-def _efficiency_claims(found: Sweep, counts: Sequence[int]) -> list[Claim]:
+def _efficiency_claims(found: DasSweep, counts: Sequence[int]) -> list[PaperClaim]:
     last = counts[-1]
     gains = {s: _ratio(found, s, last, 1) for s in STRATEGIES}
     lost = {s: found.ratio("efficiency", s, {"p_p": HIGH, "types": 1}, {"p_p": LOW, "types": 1}) for s in STRATEGIES}
     relative = ", ".join(f"{found.median('relative', RENDEZVOUS, p_p=LOW, types=count):.1f}" for count in (1, 2, last))
     early, late = _ratio(found, RENDEZVOUS, 2, 1), _ratio(found, RENDEZVOUS, last, 2)
     return [
-        Claim(
+        PaperClaim(
             "profile and event forwarding are about as efficient with many types as with one (figure 10; within a quarter)",
             "nearly constant, a small increase",
             f"{last} types by one: event {gains[EVENT]:.1f}, profile {gains[PROFILE]:.1f}",
             all(alike(gains[s], 1, 0.25) for s in (EVENT, PROFILE)),
         ),
-        Claim(
+        PaperClaim(
             "a higher p^p costs profile forwarding efficiency, but hardly event forwarding (figure 10 a, b)",
             "profile falls, event hardly",
             f"p^p = {HIGH} by {LOW}: {each(lost, '.2f')}",
             lost[PROFILE] < 1 - NOISE and lost[PROFILE] < lost[EVENT] and alike(lost[EVENT], 1, 2 * NOISE),
         ),
-        Claim(
+        PaperClaim(
             "rendezvous becomes more efficient with a few types, then less with outer rendezvous brokers (figure 10 c)",
             "rises, then falls",
             f"2 types by one: {early:.1f}; {last} by 2: {late:.1f}; against event forwarding: {relative}",
@@ -135,7 +135,7 @@ def _efficiency_claims(found: Sweep, counts: Sequence[int]) -> list[Claim]:
     ]
 
 
-def _ratio(found: Sweep, strategy: Filtering, over: int, under: int) -> float:
+def _ratio(found: DasSweep, strategy: Filtering, over: int, under: int) -> float:
     return found.ratio("efficiency", strategy, {"p_p": LOW, "types": over}, {"p_p": LOW, "types": under})
 
 

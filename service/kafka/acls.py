@@ -25,7 +25,7 @@ _READERS_GROUP = "tidings-reader"
 _ASK_S = 30.0
 
 
-class Role(StrEnum):
+class Party(StrEnum):
     """Who asks for rights."""
 
     SERVICE = "service"
@@ -68,22 +68,22 @@ class Acl:
     prefixed: bool = False
 
 
-def acls(role: Role, name: str = "") -> tuple[Acl, ...]:
+def acls(role: Party, name: str = "") -> tuple[Acl, ...]:
     """The rights of a role. ``name`` is the broker that a publisher publishes at, or the subscriber."""
     match role:
-        case Role.SERVICE:
+        case Party.SERVICE:
             return tuple(_of_service())
-        case Role.SETUP:
+        case Party.SETUP:
             return tuple(Acl(a.resource, a.name, Operation.CREATE, "to make it", a.prefixed) for a in _described(_of_service()))
-        case Role.PUBLISHER:
+        case Party.PUBLISHER:
             return (_topic(names.publish_topic(name), Operation.WRITE, "messages"),)
-        case Role.SUBSCRIBER:
+        case Party.SUBSCRIBER:
             return (
                 _topic(f"notify.{name}", Operation.READ, "notifications"),
                 Acl(Resource.GROUP, name, Operation.READ, "to read as a group of this name and remember how far"),
                 _reads(),
             )
-        case Role.CONTROL:
+        case Party.CONTROL:
             return (
                 _topic(names.CONTROL, Operation.READ, "to list control records"),
                 _topic(names.CONTROL, Operation.WRITE, "to change them"),
@@ -91,11 +91,11 @@ def acls(role: Role, name: str = "") -> tuple[Acl, ...]:
                 _topic(names.CLOCK, Operation.READ, "to see that a change was adopted"),
                 _reads(),
             )
-        case Role.BOOKS:
+        case Party.BOOKS:
             return (_topic(names.BOOKS, Operation.READ, "the books"), _reads())
-        case Role.DECISIONS:
+        case Party.DECISIONS:
             return (_topic(names.DECISIONS, Operation.READ, "the choices"), _reads())
-        case Role.AUDITOR:
+        case Party.AUDITOR:
             return tuple(_of_auditor())
 
 
@@ -181,14 +181,14 @@ def _pattern(user: str, right: Acl) -> tuple[object, ...]:
 # ---- for people -------------------------------------------------------------------------------------------------------
 
 _SHOWN = (
-    (Role.SERVICE, "", "the service"),
-    (Role.SETUP, "", "the service, to make its Kafka topics itself"),
-    (Role.PUBLISHER, "<broker>", "a publisher at a broker"),
-    (Role.SUBSCRIBER, "<subscriber>", "a subscriber"),
-    (Role.CONTROL, "", "who changes control data"),
-    (Role.BOOKS, "", "who reads the books"),
-    (Role.DECISIONS, "", "who follows `tidings decisions`"),
-    (Role.AUDITOR, "", "who asks `tidings explain`"),
+    (Party.SERVICE, "", "the service"),
+    (Party.SETUP, "", "the service, to make its Kafka topics itself"),
+    (Party.PUBLISHER, "<broker>", "a publisher at a broker"),
+    (Party.SUBSCRIBER, "<subscriber>", "a subscriber"),
+    (Party.CONTROL, "", "who changes control data"),
+    (Party.BOOKS, "", "who reads the books"),
+    (Party.DECISIONS, "", "who follows `tidings decisions`"),
+    (Party.AUDITOR, "", "who asks `tidings explain`"),
 )
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from streaming.batch.hashing import event_hash, salt_of
-from streaming.batch.shelf import Shelf
+from streaming.batch.memory import PackedMemory
 from streaming.broker.desk import Desk
 from streaming.model.event import OpenEvent
-from streaming.model.outputs import Outcome, Unsent, Why
+from streaming.model.outputs import MessageReason, Outcome, Unsent
 
 
 @dataclass(kw_only=True)
-class FastDesk(Desk):
+class BatchDesk(Desk):
     """`note_source` counts who reported; the digests themselves go to the shelf's table."""
 
-    shelf: Shelf
+    shelf: PackedMemory
     noted: dict[int, tuple[int, int]] = field(default_factory=dict)
     """New entries for the table, with row and salt."""
 
@@ -40,7 +40,7 @@ class FastDesk(Desk):
         """Enter redundant messages into the books."""
         books = self.books(broker)
         books.received += count
-        books.enter(Outcome.REDUNDANT, Why.KNOWN, count)
+        books.enter(Outcome.REDUNDANT, MessageReason.KNOWN, count)
         for neighbour in self.plan.place(broker, topic).downward:
             books.unsent[neighbour, Unsent.KNOWN] += count
         self.state.changed = True

@@ -12,10 +12,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from streaming.batch.desk import FastDesk
+from streaming.batch.desk import BatchDesk
+from streaming.batch.memory import PackedMemory
 from streaming.batch.rows import IS_MESSAGE, Rows
-from streaming.batch.segment import Part, Setting
-from streaming.batch.shelf import Shelf
+from streaming.batch.segment import EngineSettings, Segment
 from streaming.broker.state import BucketState
 from streaming.broker.step import start
 from streaming.model.inputs import Input, Marked, Ticked
@@ -23,17 +23,17 @@ from streaming.model.outputs import Output
 from streaming.wire.inputs import read
 
 
-def process(state: BucketState, shelf: Shelf, rows: Rows, setting: Setting) -> list[Output]:
+def process(state: BucketState, shelf: PackedMemory, rows: Rows, setting: EngineSettings) -> list[Output]:
     """Take in a batch, and say what is to be done. ``state`` has the shelf for its slots."""
     timed = np.flatnonzero(rows.kind != IS_MESSAGE).tolist()
     inputs = {index: read(rows.row(index), setting.limits, setting.ticker) for index in timed}
     start(state, (happened for found in inputs.values() for happened in found))
-    desk = FastDesk(state, setting.plan_at, setting.rules, shelf=shelf)
+    desk = BatchDesk(state, setting.plan_at, setting.rules, shelf=shelf)
     shelf.use(lambda: desk.plan)
     bounds = [0, *_changes(state.version, inputs), len(rows)]
     for lo, hi in pairwise(bounds):
         if lo < hi:
-            Part(desk, rows, lo, hi, inputs, setting).run()
+            Segment(desk, rows, lo, hi, inputs, setting).run()
     return desk.outputs
 
 

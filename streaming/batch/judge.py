@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from streaming.batch.memory import PackedMemory
 from streaming.batch.rows import NO_SOURCE, NOT_SAID, Bools, Ints, Rows
-from streaming.batch.shelf import Shelf
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class Judged:
     """How many of its facts are new."""
 
 
-def judge(rows: Rows, lo: int, hi: int, shelf: Shelf, ahead_ms: int) -> Judged:
+def judge(rows: Rows, lo: int, hi: int, shelf: PackedMemory, ahead_ms: int) -> Judged:
     """Look at the plain messages among the rows from ``lo`` to ``hi``."""
     index = np.flatnonzero(rows.plain[lo:hi]) + lo
     numbers, event = np.unique(rows.event[index], return_inverse=True)
@@ -66,7 +66,7 @@ def judge(rows: Rows, lo: int, hi: int, shelf: Shelf, ahead_ms: int) -> Judged:
     return judged
 
 
-def _unknown_facts(rows: Rows, index: Ints, event: Ints, shelf_row: Ints, published_ms: Ints, shelf: Shelf) -> Ints:
+def _unknown_facts(rows: Rows, index: Ints, event: Ints, shelf_row: Ints, published_ms: Ints, shelf: PackedMemory) -> Ints:
     """How many facts a message states that were not stated before it."""
     count = rows.starts[index + 1] - rows.starts[index]
     position = np.repeat(np.arange(len(index)), count)
@@ -88,7 +88,7 @@ def _unknown_facts(rows: Rows, index: Ints, event: Ints, shelf_row: Ints, publis
     return found
 
 
-def _new_sources(source: Ints, event: Ints, shelf_row: Ints, shelf: Shelf) -> Bools:
+def _new_sources(source: Ints, event: Ints, shelf_row: Ints, shelf: PackedMemory) -> Bools:
     """Whether a message is the first of its source about its event, here and in this batch."""
     named = np.flatnonzero(source != NO_SOURCE)
     new = np.zeros(len(source), dtype=bool)

@@ -14,9 +14,9 @@ import numpy.typing as npt
 import xxhash
 from msgspec import Struct
 
+from streaming.batch.memory import Columns, PackedMemory
 from streaming.batch.rows import Ints
-from streaming.batch.shelf import Columns, Shelf
-from streaming.batch.tables import Table
+from streaming.batch.tables import SortedTable
 from streaming.broker.state import BucketState
 from streaming.broker.state_codec import decode_head, head_of, pack, state_of
 from tidings.errors import BadState
@@ -69,7 +69,7 @@ def decode(data: bytes) -> Patch:
         raise BadState(f"a patch of the state cannot be read: {error}") from None
 
 
-def changes(state: BucketState, shelf: Shelf, before: int) -> bytes:
+def changes(state: BucketState, shelf: PackedMemory, before: int) -> bytes:
     """The patch for what changed since the last one; the shelf begins to note changes anew."""
     counted = np.unique(np.concatenate([*shelf.counted, np.fromiter(shelf.changed, dtype=np.int64, count=len(shelf.changed))]))
     counted = counted[shelf.columns.hash[counted] != 0]  # emptied since
@@ -85,7 +85,7 @@ def changes(state: BucketState, shelf: Shelf, before: int) -> bytes:
     return pack(patch)
 
 
-def whole(state: BucketState, shelf: Shelf) -> bytes:
+def whole(state: BucketState, shelf: PackedMemory) -> bytes:
     """The bucket as one patch. Rows that are empty are taken out first."""
     shelf.compact()
     shelf.begin_notes()
@@ -95,7 +95,7 @@ def whole(state: BucketState, shelf: Shelf) -> bytes:
     return pack(patch)
 
 
-def _patch(state: BucketState, shelf: Shelf, before: int, counted: Ints, packed_rows: list[int]) -> Patch:
+def _patch(state: BucketState, shelf: PackedMemory, before: int, counted: Ints, packed_rows: list[int]) -> Patch:
     none = TableChange(b"", b"", b"")
     return Patch(
         before=before,
@@ -115,7 +115,7 @@ def _patch(state: BucketState, shelf: Shelf, before: int, counted: Ints, packed_
     )
 
 
-def apply(shelf: Shelf, patches: Iterable[Patch]) -> BucketState | None:
+def apply(shelf: PackedMemory, patches: Iterable[Patch]) -> BucketState | None:
     """Put patches onto a shelf, one after the other. Returns the state with it; None if there were none."""
     last = None
     for patch in patches:
@@ -128,7 +128,7 @@ def apply(shelf: Shelf, patches: Iterable[Patch]) -> BucketState | None:
     return state
 
 
-def _apply(shelf: Shelf, patch: Patch) -> None:
+def _apply(shelf: PackedMemory, patch: Patch) -> None:
     shelf.remove(_read32(patch.gone))
     shelf.lay(patch.rows, patch.places)
     rows = _read32(patch.counted)
@@ -145,12 +145,12 @@ def _apply(shelf: Shelf, patch: Patch) -> None:
     _put(shelf.sources, patch.sources)
 
 
-def _put(table: Table, change: TableChange) -> None:
+def _put(table: SortedTable, change: TableChange) -> None:
     keys, beside = np.frombuffer(change.keys, dtype=np.int64), np.frombuffer(change.beside, dtype=np.int64)
     table.add(keys, _read32(change.owner), beside)
 
 
-def _table(table: Table) -> TableChange:
+def _table(table: SortedTable) -> TableChange:
     return TableChange(table.keys.tobytes(), table.owner.tobytes(), table.beside.tobytes())
 
 

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from streaming.batch.desk import FastDesk
+from streaming.batch.desk import BatchDesk
 from streaming.batch.rows import NO_SOURCE
 from streaming.broker.gathering import let_leave, make_room
 from streaming.broker.state import Slot
 from streaming.model.address import Address
 from streaming.model.entry import Origin
 from streaming.model.event import OpenEvent, open_event
-from streaming.model.outputs import Outcome, Why
+from streaming.model.outputs import MessageReason, Outcome
 from tidings.message import Message
 from tidings.registers import Claim, Join, Register
 from tidings.topic import Topic
 
 
-def opens(desk: FastDesk, at: Address, message: Message, published_ms: int, origin: Origin, source: int) -> OpenEvent | None:
+def opens(desk: BatchDesk, at: Address, message: Message, published_ms: int, origin: Origin, source: int) -> OpenEvent | None:
     """Open an event under a key that nothing is known of. None if this is not as simple as that."""
     topic, append_ms = desk.topic(at.topic), origin.append_ms
     fields = message.fields
@@ -38,7 +38,7 @@ def opens(desk: FastDesk, at: Address, message: Message, published_ms: int, orig
 
 
 def adds(
-    desk: FastDesk, event: OpenEvent, names: list[str], message: Message, published_ms: int, append_ms: int, source: int
+    desk: BatchDesk, event: OpenEvent, names: list[str], message: Message, published_ms: int, append_ms: int, source: int
 ) -> bool:
     """Add fields that an event does not have. False, and nothing done, if this is not as simple as that."""
     topic = desk.topic(event.at.topic)
@@ -55,13 +55,13 @@ def adds(
     return True
 
 
-def _are_first(desk: FastDesk, topic: Topic, names: Iterable[str]) -> bool:
+def _are_first(desk: BatchDesk, topic: Topic, names: Iterable[str]) -> bool:
     """Whether these fields keep the first value, and can keep one that disputes it."""
     return desk.rules.bounds.conflicts > 0 and (not topic.joins or all(topic.join_of(name) is Join.FIRST for name in names))
 
 
 def _join(
-    desk: FastDesk,
+    desk: BatchDesk,
     event: OpenEvent,
     topic: Topic,
     message: Message,
@@ -83,7 +83,7 @@ def _join(
         return
     books = desk.books(event.at.broker)
     books.received += 1
-    books.enter(Outcome.HELD, Why.HOLDING)
+    books.enter(Outcome.HELD, MessageReason.HOLDING)
     event.held += 1
     event.held_fields.update(stated)
     desk.state.changed = True

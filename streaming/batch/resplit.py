@@ -14,15 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from streaming.batch.hashing import event_hash
+from streaming.batch.memory import Columns, PackedMemory
 from streaming.batch.rows import Ints
-from streaming.batch.shelf import Columns, Shelf
 from streaming.batch.store import Bucket
-from streaming.batch.tables import Table
+from streaming.batch.tables import SortedTable
 from streaming.broker.state import NEVER, BucketState, Filter
 from streaming.broker.state_codec import unpack_slot
 from streaming.model.address import Address
 from streaming.model.books import Books
-from streaming.model.outputs import Outcome, Why
+from streaming.model.outputs import MessageReason, Outcome
 from tidings.registers import Bounds
 
 Key = TypeVar("Key")
@@ -45,7 +45,7 @@ def resplit(buckets: Sequence[Bucket], count: int, secret: str, bounds: Bounds) 
 
 def _state(
     head: BucketState,
-    shelf: Shelf,
+    shelf: PackedMemory,
     books: dict[str, Books],
     filters: dict[tuple[str, str], Filter],
     ending: dict[Address, int],
@@ -115,7 +115,7 @@ class _Slots:
         return _Slots(*(np.concatenate(column) for column in zip(*columns, strict=True)))
 
 
-def _look(number: int, shelf: Shelf) -> tuple[Ints, ...]:
+def _look(number: int, shelf: PackedMemory) -> tuple[Ints, ...]:
     assert not shelf.in_hand
     rows = shelf.rows()
     opened_ms, held, size = [], [], []
@@ -136,7 +136,9 @@ def _ages(opened_ms: list[int]) -> Ints:
     return ages
 
 
-def _shelves(buckets: Sequence[Bucket], slots: _Slots, target: Ints, count: int, secret: str, bounds: Bounds) -> list[Shelf]:
+def _shelves(
+    buckets: Sequence[Bucket], slots: _Slots, target: Ints, count: int, secret: str, bounds: Bounds
+) -> list[PackedMemory]:
     places = list(dict.fromkeys(place for bucket in buckets for place in bucket.shelf.places))
     rows = [slots.row[part] for part in _shared_out(slots.bucket, len(buckets))]
     columns = _columns(buckets, rows, places)
@@ -146,7 +148,7 @@ def _shelves(buckets: Sequence[Bucket], slots: _Slots, target: Ints, count: int,
     for chosen in _shared_out(target[in_order], count):
         moved = in_order[chosen]
         new_row[moved] = np.arange(len(moved))
-        shelf = Shelf(secret, bounds)
+        shelf = PackedMemory(secret, bounds)
         shelf.lay(len(moved), places)
         for name in Columns.NAMES:
             getattr(shelf.columns, name)[: len(moved)] = columns[name][moved]
@@ -173,7 +175,7 @@ def _columns(buckets: Sequence[Bucket], rows: list[Ints], places: list[tuple[str
     return found
 
 
-def _fill(new: list[Table], old: list[Table], slots: _Slots, target: Ints, new_row: Ints) -> None:
+def _fill(new: list[SortedTable], old: list[SortedTable], slots: _Slots, target: Ints, new_row: Ints) -> None:
     """Let the entries of tables follow their rows."""
     keys = np.concatenate([table.keys for table in old])
     beside = np.concatenate([table.beside for table in old])
@@ -226,7 +228,7 @@ def _books(buckets: Sequence[Bucket], slots: _Slots, target: Ints, count: int) -
 
 def _count_held(books: Books, held: int) -> None:
     books.received += held
-    books.enter(Outcome.HELD, Why.HOLDING, held)
+    books.enter(Outcome.HELD, MessageReason.HOLDING, held)
 
 
 def _ending(buckets: Sequence[Bucket], count: int, secret: str) -> list[dict[Address, int]]:

@@ -24,7 +24,7 @@ NOT_SAID = -1
 NO_SOURCE = 0
 
 
-class Row(NamedTuple):
+class OpenedRow(NamedTuple):
     """One record, for those that must be opened."""
 
     kind: str
@@ -71,8 +71,8 @@ class Rows:
         found: Ints = np.repeat(self.starts[index], count) + within
         return found
 
-    def row(self, index: int) -> Row:
-        return Row(
+    def row(self, index: int) -> OpenedRow:
+        return OpenedRow(
             KINDS[self.kind[index]],
             self.kafka_topic[index],
             int(self.partition[index]),

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streaming.batch.desk import FastDesk
+from streaming.batch.desk import BatchDesk
 from streaming.batch.hashing import event_hash, salt_of
 from streaming.batch.judge import Judged, judge
+from streaming.batch.memory import is_one
 from streaming.batch.quick_join import adds, opens
 from streaming.batch.reading import quick_message
-from streaming.batch.rows import Bools, Ints, Row, Rows
-from streaming.batch.shelf import is_one
+from streaming.batch.rows import Bools, Ints, OpenedRow, Rows
 from streaming.broker.state import Rules
 from streaming.broker.step import take
 from streaming.broker.timers import advance_all
@@ -23,7 +23,7 @@ from streaming.model.entry import Origin
 from streaming.model.event import OpenEvent
 from streaming.model.inputs import Arrived, Heard, Input, Refused
 from streaming.wire.codec import MessageLimits
-from streaming.wire.inputs import Ticker, read
+from streaming.wire.inputs import TickerIdentity, read
 from tidings import names
 from tidings.errors import Unreadable
 from tidings.message import Message
@@ -36,19 +36,21 @@ _ODD = None
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class EngineSettings:
     """What an engine needs to know beside its state and the batch."""
 
     plan_at: Callable[[int], Plan]
     rules: Rules
     limits: MessageLimits
-    ticker: Ticker
+    ticker: TickerIdentity
 
 
-class Part:
+class Segment:
     """Rows from ``lo`` to ``hi`` of a batch; the control data changes with the first of them, if at all."""
 
-    def __init__(self, desk: FastDesk, rows: Rows, lo: int, hi: int, inputs: dict[int, list[Input]], setting: Setting) -> None:
+    def __init__(
+        self, desk: BatchDesk, rows: Rows, lo: int, hi: int, inputs: dict[int, list[Input]], setting: EngineSettings
+    ) -> None:
         self._desk, self._shelf, self._rows, self._inputs, self._setting = desk, desk.shelf, rows, inputs, setting
         self._lo, self._hi = lo, hi
         self._now = lo
@@ -249,7 +251,7 @@ class Part:
             return None
         return joined if adds(desk, joined, new, message, published_ms, append_ms, source) else None
 
-    def _joined_fully(self, row: Row, index: int, message: Message | None) -> OpenEvent | None:
+    def _joined_fully(self, row: OpenedRow, index: int, message: Message | None) -> OpenEvent | None:
         """Take a message in as `step` does. Returns its event, if what it said will be known from here on."""
         if message is None:
             happened = self._read(index)[0]

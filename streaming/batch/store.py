@@ -17,8 +17,8 @@ import msgspec
 from msgspec import Struct
 
 from streaming.batch import patches
+from streaming.batch.memory import PackedMemory
 from streaming.batch.patches import START
-from streaming.batch.shelf import Shelf
 from streaming.broker.state import BucketState
 from streaming.broker.state_codec import pack, seal, unseal
 from tidings.errors import BadState
@@ -73,7 +73,7 @@ class Bucket:
     """A bucket in hand: its state and shelf, as of the patch that ``note`` ends with."""
 
     state: BucketState
-    shelf: Shelf
+    shelf: PackedMemory
     note: Note = field(default_factory=Note)
 
 
@@ -105,7 +105,7 @@ class Store:
         return Bucket(state or fresh.state, fresh.shelf, note)
 
     def _new(self) -> Bucket:
-        shelf = Shelf(self.secret, self.bounds)
+        shelf = PackedMemory(self.secret, self.bounds)
         return Bucket(BucketState(slots=shelf), shelf)
 
     def _since(self, note: Note, name: int) -> list[patches.Patch] | None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from streaming.batch.rows import Bools, Ints
 
 
-class Table:
+class SortedTable:
     """Numbers, each with the row of the shelf it belongs to and one number beside it."""
 
     __slots__ = ("beside", "keys", "owner")

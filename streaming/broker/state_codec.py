@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from streaming.broker.state import BucketState, Filter, Progress, Slot, Slots
+from streaming.broker.state import BucketState, Filter, PlainMemory, Progress, Slot
 from streaming.model.address import Address
 from streaming.model.books import Books
 from tidings.errors import BadState
@@ -99,7 +99,7 @@ def decode(blob: bytes) -> BucketState:
     except msgspec.MsgspecError as error:
         raise BadState(f"a state blob cannot be read: {error}") from None
     state = state_of(head)
-    state.slots = Slots((each.at, each.slot) for each in packed)
+    state.slots = PlainMemory((each.at, each.slot) for each in packed)
     state.size = sum(each.slot.size for each in packed)
     return state
 

@@ -41,7 +41,7 @@ class Span(Struct, array_like=True, gc=False):
         self.last_ms = max(self.last_ms, other.last_ms)
 
 
-class Closed(Struct, array_like=True):
+class Tombstone(Struct, array_like=True):
     """The grave of an event whose window ended: a straggler that belonged to it is late, not the start of a new event."""
 
     span: Span
@@ -166,7 +166,7 @@ def open_event(at: Address, message_id: str, published_ms: int, append_ms: int, 
 
 
 def find_event(
-    at: Address, open_: list[OpenEvent], closed: list[Closed], topic: Topic, event_id: str, span: Span, append_ms: int
+    at: Address, open_: list[OpenEvent], closed: list[Tombstone], topic: Topic, event_id: str, span: Span, append_ms: int
 ) -> OpenEvent:
     """The open event that a neighbour speaks of: by its id, else by the span of its reports, else a new one.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from streaming.model.entry import Entry
-from streaming.model.event import Closed, OpenEvent, Span
+from streaming.model.event import OpenEvent, Span, Tombstone
 from streaming.model.items import Windowed
 from tidings.message import Message
 from tidings.registers import Register
@@ -59,7 +59,7 @@ class HandOver:
     key: str
     events: tuple[OpenEvent, ...]
     """All that the broker knows of them that passes this on."""
-    closed: tuple[Closed, ...]
+    closed: tuple[Tombstone, ...]
     hops: int
     version: int = 0
     """Of the control data that it went by."""

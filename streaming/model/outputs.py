@@ -25,7 +25,7 @@ class Outcome(StrEnum):
     HELD = "held"
 
 
-class Why(StrEnum):
+class MessageReason(StrEnum):
     """The reasons that are not a notification's or a dead letter's."""
 
     JOINED = "joined"

@@ -28,7 +28,7 @@ from streaming.model.outputs import FilterDecided, Offer, Outcome, Output, PutAs
 from streaming.windows.values import Clocked
 from streaming.wire import crossing
 from streaming.wire.codec import MessageLimits, encode_notification
-from streaming.wire.inputs import MOST_VALUE_BYTES, Ticker
+from streaming.wire.inputs import MOST_VALUE_BYTES, TickerIdentity
 from streaming.wire.offers import clock_record, offer_record
 from tidings import names
 from tidings.control import Snapshot
@@ -42,10 +42,10 @@ OUTPUT_COLUMNS = ["topic", "key", "value", "headers"]
 
 
 @dataclass(frozen=True)
-class BucketSettings:
+class BucketSpec:
     """All a worker needs to know; it travels to the workers with the function."""
 
-    ticker: Ticker
+    ticker: TickerIdentity
     control_dir: str
     state_dir: str
     secret: str = field(repr=False)
@@ -63,7 +63,7 @@ def snapshot_path(control_dir: Path, version: int) -> Path:
     return control_dir / f"{version:012d}.json"
 
 
-def bucket_function(settings: BucketSettings) -> Callable[[Any, Iterable[pd.DataFrame], Any], Iterator[pd.DataFrame]]:
+def bucket_function(settings: BucketSpec) -> Callable[[Any, Iterable[pd.DataFrame], Any], Iterator[pd.DataFrame]]:
     """The stateful function of one bucket."""
 
     def run(key: tuple[int], frames: Iterable[pd.DataFrame], group_state: Any) -> Iterator[pd.DataFrame]:
@@ -108,13 +108,13 @@ def no_collection() -> Iterator[None]:
         gc.enable()
 
 
-def _rows(frames: list[pd.DataFrame], settings: BucketSettings) -> Rows:
+def _rows(frames: list[pd.DataFrame], settings: BucketSpec) -> Rows:
     frame = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
     columns = {name: frame[name].to_numpy() for name in COLUMNS}
     return rows_of(columns, frame["facts"].tolist(), settings.limits, settings.secret)
 
 
-def _setting(settings: BucketSettings, number: int) -> Setting:
+def _setting(settings: BucketSpec, number: int) -> Setting:
     rules = replace(settings.rules, bucket=f"{settings.ticker.service}/{number}", bucket_index=number)
     return Setting(lambda version: load_plan(settings, version), rules, settings.limits, settings.ticker)
 
@@ -201,12 +201,12 @@ def _empty_books(service: str, broker: str, bucket: int) -> Iterator[tuple[Any, 
 
 
 @lru_cache(maxsize=8)
-def load_plan(settings: BucketSettings, version: int) -> Plan:
+def load_plan(settings: BucketSpec, version: int) -> Plan:
     """What follows from a version of the control data."""
     return Plan(load_control(settings, version))
 
 
-def load_control(settings: BucketSettings, version: int) -> Snapshot:
+def load_control(settings: BucketSpec, version: int) -> Snapshot:
     """The control data of a version. Version 0 is the empty control data from before the first tick."""
     if version == 0:
         return Snapshot(timing=settings.timing)

@@ -28,7 +28,7 @@ class Counting(Struct, array_like=True):
     open: list[tuple[int, Partial]] = []
 
 
-class HereState(Struct, array_like=True):
+class PackedLocal(Struct, array_like=True):
     """All that is remembered."""
 
     open: list[tuple[Range, Partial]]
@@ -41,7 +41,7 @@ class HereState(Struct, array_like=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class WindowResult:
     """A window has closed: what it held. ``start`` and ``end`` are times, or numbers of publications."""
 
     subscription: Subscription
@@ -52,7 +52,7 @@ class Result:
 
 
 @dataclass
-class HereWindows:
+class LocalWindows:
     """The windows of one broker's own subscribers to one topic."""
 
     open: dict[Range, Partial] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class HereWindows:
 
     def close(
         self, through_ms: int, subscriptions: Mapping[str, Subscription], since: Mapping[str, int], extra_ms: int
-    ) -> Iterator[Result]:
+    ) -> Iterator[WindowResult]:
         """The results of all windows that close by then, in the order they close; then of those that count.
 
         ``since`` says from when on each interest is known to all who send, ``extra_ms`` how much longer windows of events wait.
@@ -98,7 +98,7 @@ class HereWindows:
             subscription = subscriptions.get(range_.subscription)
             if subscription is not None and subscription.window is not None:
                 end = range_.start + subscription.window.size
-                yield Result(subscription, range_.start, end, partial, range_.end)
+                yield WindowResult(subscription, range_.start, end, partial, range_.end)
         self.waits_ms = extra_ms
         yield from self._count(through_ms - extra_ms, subscriptions, since)
 
@@ -129,7 +129,9 @@ class HereWindows:
                 through[interest] = last
         return found, through
 
-    def _count(self, before_ms: int, subscriptions: Mapping[str, Subscription], since: Mapping[str, int]) -> Iterator[Result]:
+    def _count(
+        self, before_ms: int, subscriptions: Mapping[str, Subscription], since: Mapping[str, int]
+    ) -> Iterator[WindowResult]:
         """Put what entered before that time into the windows that count, in its order. What entered before somebody who sends
         knew of a subscription does not count for it; as long as that is not known of all, it waits."""
         ready = bisect_left(self.unordered, before_ms, key=lambda each: each[0].entered_ms)
@@ -143,7 +145,7 @@ class HereWindows:
                 waits.append((item, unknown))
         self.unordered = waits + self.unordered[ready:]
 
-    def _count_one(self, item: Publication, subscription: Subscription, window: Window) -> Iterator[Result]:
+    def _count_one(self, item: Publication, subscription: Subscription, window: Window) -> Iterator[WindowResult]:
         counting = self.counting.setdefault(subscription.interest, Counting(0, []))
         if counting.came % window.shift == 0:
             counting.open.append((counting.came, empty(window.of)))
@@ -151,7 +153,7 @@ class HereWindows:
         counting.came += 1
         while counting.open and counting.open[0][0] + window.size == counting.came:
             start, partial = counting.open.pop(0)
-            yield Result(subscription, start, counting.came, partial, item.entered_ms)
+            yield WindowResult(subscription, start, counting.came, partial, item.entered_ms)
 
     @property
     def next_ms(self) -> int:
@@ -176,13 +178,13 @@ class HereWindows:
         self._ends = sorted(self.open)
         return before - len(self.open)
 
-    def state(self) -> HereState:
+    def state(self) -> PackedLocal:
         ranges = sorted(self.open.items(), key=lambda each: each[0])
-        return HereState(ranges, self.counting, self.unordered, self.next_empty, self.waits_ms)
+        return PackedLocal(ranges, self.counting, self.unordered, self.next_empty, self.waits_ms)
 
     @staticmethod
-    def restored(state: HereState) -> HereWindows:
-        return HereWindows(dict(state.open), state.counting, state.unordered, state.next_empty, state.waits_ms)
+    def restored(state: PackedLocal) -> LocalWindows:
+        return LocalWindows(dict(state.open), state.counting, state.unordered, state.next_empty, state.waits_ms)
 
 
 def _place(item: Publication) -> tuple[int, tuple[str, int, int], str]:

@@ -22,7 +22,7 @@ Key: TypeAlias = frozenset[Range] | tuple[frozenset[Range], int]
 """What a group's items have in common: their ranges, and their degree where that is not the number of these."""
 
 
-class Spot:
+class OpenRange:
     """An open range, with the groups that count in it. ``taken`` is the group whose item the matching gives it."""
 
     __slots__ = ("begins", "closed", "ends", "groups", "items", "left", "open_at", "range", "seen", "taken", "thinned")
@@ -56,7 +56,7 @@ class Group:
 
     __slots__ = ("all_spots", "closed", "degree", "items", "key", "matched", "note", "seen")
 
-    def __init__(self, key: Key, spots: list[Spot], degree: int) -> None:
+    def __init__(self, key: Key, spots: list[OpenRange], degree: int) -> None:
         self.key: Key | None = key
         """None when one of its ranges has left: no item joins it any more."""
         self.all_spots = spots
@@ -71,5 +71,5 @@ class Group:
         """What a decider writes on it, to know it again. Another may decide later, and must not be misled by it."""
 
     @property
-    def spots(self) -> list[Spot]:
+    def spots(self) -> list[OpenRange]:
         return [spot for spot in self.all_spots if not spot.left]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import xxhash
 
 from streaming.windows.state import At
-from streaming.windows.values import SideRules
+from streaming.windows.values import WindowRules
 from tidings.values import signed
 
 _SPARK_SEED = 42
@@ -30,5 +30,5 @@ def bucket_of(service: str, at: At, buckets: int) -> int:
     return signed(xxhash.xxh64_intdigest(record_key(service, at), _SPARK_SEED)) % buckets
 
 
-def belongs(at: At, rules: SideRules) -> bool:
+def belongs(at: At, rules: WindowRules) -> bool:
     return bucket_of(rules.service, at, rules.buckets) == rules.index

@@ -16,25 +16,25 @@ from streaming.model.books import WindowItem
 from streaming.model.entry import Origin
 from streaming.model.items import Aggregated, Item, Publication, Through, Windowed
 from streaming.model.links import Stamp, WindowRecord, kind_of
-from streaming.model.outputs import Offer, Outcome, PutAside, Send, Tell, Why
+from streaming.model.outputs import MessageReason, Offer, Outcome, PutAside, Send, Tell
 from streaming.windows.deciders import decider
 from streaming.windows.link import Expired, LinkWindows, asked_by, still_open
-from streaming.windows.local import NEVER, HereWindows, Result
+from streaming.windows.local import NEVER, LocalWindows, WindowResult
 from streaming.windows.partitioning import belongs
 from streaming.windows.results import notification_of
-from streaming.windows.state import At, Links, SideState, Upstream
-from streaming.windows.values import Clocked, Offered, SideInput, SideOutput, SideRules, WindowDecided
+from streaming.windows.state import At, LinkState, NeighbourWindows, WindowState
+from streaming.windows.values import Clocked, Offered, WindowDecided, WindowInput, WindowOutput, WindowRules
 from tidings.control import Snapshot
 from tidings.subscription import Subscription
-from topology.plan import HERE, Plan, Role
+from topology.plan import LOCAL, Plan, Role
 
 _COUNTED_MS = 1000
 """How often those beyond a link whose windows count publications hear how far it is."""
 
 
 def step(
-    state: SideState, inputs: Iterable[SideInput], plan_at: Callable[[int], Plan], rules: SideRules
-) -> tuple[SideState, list[SideOutput]]:
+    state: WindowState, inputs: Iterable[WindowInput], plan_at: Callable[[int], Plan], rules: WindowRules
+) -> tuple[WindowState, list[WindowOutput]]:
     """Take in what was offered, in its order, and say what is to be done. The state given in is used up."""
     desk = _Desk(state, plan_at, rules)
     for happened in inputs:
@@ -49,10 +49,10 @@ def step(
 class _Desk:
     """A step in progress."""
 
-    state: SideState
+    state: WindowState
     plan_at: Callable[[int], Plan]
-    rules: SideRules
-    outputs: list[SideOutput] = field(default_factory=list)
+    rules: WindowRules
+    outputs: list[WindowOutput] = field(default_factory=list)
     _known: dict[At, Mapping[str, Subscription]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -79,12 +79,12 @@ class _Desk:
                 self._enter(at, WindowItem.LEFT_OUT)  # nobody asks any more
             return
         if isinstance(offer.item, Through):
-            up = links.upstream.setdefault(offer.via or "", Upstream(0, {}, []))
+            up = links.upstream.setdefault(offer.via or "", NeighbourWindows(0, {}, []))
             up.coming.append((offer.at_ms, offer.item.through_ms, offer.item.since))
             return
         self._count(at, links, offer, offer.item)
 
-    def _count(self, at: At, links: Links, offer: Offer, item: Item) -> None:
+    def _count(self, at: At, links: LinkState, offer: Offer, item: Item) -> None:
         if isinstance(item, Publication):
             subscriptions = list(self.plan.window_index(*at).candidates(item.key, item.fields))
         else:
@@ -97,7 +97,7 @@ class _Desk:
             self._put_aside(at, item, [each.subscription.name for each in wanted if each not in asked])
         if not asked:
             return
-        if isinstance(links.windows, HereWindows):
+        if isinstance(links.windows, LocalWindows):
             links.windows.offer(item, asked)
             return
         for crossing in links.windows.offer(item, asked, self.state.clock_ms, crosses=offer.crosses):
@@ -113,7 +113,7 @@ class _Desk:
             origin = Origin(*item.entered_at, item.entered_ms)
             entry = merged_entry(origin, at[2], item.key, item.id, item.published_ms, item.fields)
             detail = f"it came to {at[0]} after the windows of {', '.join(names)} had closed"
-            self.outputs.append(PutAside(origin, Outcome.LATE, Why.WINDOW_CLOSED, detail, entry, merged=True))
+            self.outputs.append(PutAside(origin, Outcome.LATE, MessageReason.WINDOW_CLOSED, detail, entry, merged=True))
 
     def clocked(self, happened: Clocked) -> None:
         state = self.state
@@ -149,7 +149,7 @@ class _Desk:
         for at in sorted(wanted):
             links = self.state.links.get(at)
             if links is None:
-                links = self.state.links[at] = Links(self._windows(at), through_ms=self.state.clock_ms)
+                links = self.state.links[at] = LinkState(self._windows(at), through_ms=self.state.clock_ms)
             elif _ways(before, at) != _ways(self.plan, at):
                 given_up = links.windows.drop(frozenset(links.since))
                 self.state.books_of(at[0]).left_out["given-up"] += given_up
@@ -176,8 +176,8 @@ class _Desk:
                     if not (place.role is Role.PASSES and to == place.toward) and belongs((broker, to, topic), self.rules):
                         yield broker, to, topic
 
-    def _windows(self, at: At) -> LinkWindows | HereWindows:
-        return HereWindows() if at[1] == HERE else LinkWindows(decider(self.plan.decider(*at)))
+    def _windows(self, at: At) -> LinkWindows | LocalWindows:
+        return LocalWindows() if at[1] == LOCAL else LinkWindows(decider(self.plan.decider(*at)))
 
     def _subscriptions(self, at: At) -> Sequence[Subscription]:
         return self.plan.windows(at[0], at[2]).get(at[1], ())
@@ -202,7 +202,7 @@ class _Desk:
             if through_ms > links.through_ms:
                 links.through_ms = through_ms
                 self._close(at, links)
-            if at[1] != HERE:
+            if at[1] != LOCAL:
                 self._say(at, links)
 
     def _complete_ms(self, at: At) -> int:
@@ -212,9 +212,9 @@ class _Desk:
             return self.state.clock_ms
         return min(self.state.clock_ms, self.state.gathered_ms(broker, topic))
 
-    def _reached(self, links: Links, sender: str) -> int:
+    def _reached(self, links: LinkState, sender: str) -> int:
         """How far a neighbour is, as far as this broker has read all that it sent before it said so."""
-        up = links.upstream.setdefault(sender, Upstream(0, {}, []))
+        up = links.upstream.setdefault(sender, NeighbourWindows(0, {}, []))
         while up.coming and up.coming[0][0] < self.state.clock_ms:
             _, through_ms, since = up.coming.pop(0)
             up.through_ms = max(up.through_ms, through_ms)
@@ -223,7 +223,7 @@ class _Desk:
                 links.whole = None
         return up.through_ms
 
-    def _close(self, at: At, links: Links) -> None:
+    def _close(self, at: At, links: LinkState) -> None:
         by_interest = self._by_interest(at)
         if isinstance(links.windows, LinkWindows):
             for range_ in links.windows.due(links.through_ms):
@@ -238,10 +238,10 @@ class _Desk:
             self.state.books_of(at[0]).notifications[told.reason] += 1
             self.outputs.append(Tell(result.subscription.deliver, result.subscription.encoding, told, result.at_ms))
 
-    def _whole(self, at: At, links: Links) -> dict[str, int]:
+    def _whole(self, at: At, links: LinkState) -> dict[str, int]:
         """By interest, from when on every broker that sends here has known of it."""
         if links.whole is None:
-            senders = [links.upstream.get(name, Upstream(0, {}, [])).since for name in _senders(self.plan, at)]
+            senders = [links.upstream.get(name, NeighbourWindows(0, {}, [])).since for name in _senders(self.plan, at)]
             links.whole = {
                 interest: max([since_ms, *(known[interest] for known in senders)])
                 for interest, since_ms in links.since.items()
@@ -278,7 +278,7 @@ class _Desk:
             )
         )
 
-    def _say(self, at: At, links: Links) -> None:
+    def _say(self, at: At, links: LinkState) -> None:
         """Tell the far end how far this link is, if a window there may close by it."""
         fresh = links.whole is None
         whole = self._whole(at, links)
@@ -306,7 +306,7 @@ class _Desk:
         self.outputs.append(Send(sender, to, record, Stamp(self.rules.name, number), at_ms))
 
 
-def _is_told(result: Result, whole: Mapping[str, int]) -> bool:
+def _is_told(result: WindowResult, whole: Mapping[str, int]) -> bool:
     """Not an empty one, unless that is asked for; nor one that began when some broker did not know of the subscription."""
     window = result.subscription.window
     if window is None or (result.partial.publications == 0 and not window.empty):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from streaming.windows.local import Result
+from streaming.windows.local import WindowResult
 from tidings.notification import Notification, Reason, ToldWindow, window_id
 from tidings.partial import left_out, results
 
 
-def notification_of(result: Result) -> Notification:
+def notification_of(result: WindowResult) -> Notification:
     """The same bytes for the same window, however often it is worked out."""
     subscription, partial, window = result.subscription, result.partial, result.subscription.window
     assert window is not None

@@ -11,13 +11,13 @@ from streaming.broker.state import NEVER
 from streaming.model.books import Books
 from streaming.model.outputs import Offer
 from streaming.windows.link import LinkWindows
-from streaming.windows.local import HereWindows
+from streaming.windows.local import LocalWindows
 
 At: TypeAlias = tuple[str, str, str]
 """A broker, the neighbour beyond which the windows are (nobody: its own), and a topic."""
 
 
-class Upstream(Struct, array_like=True):
+class NeighbourWindows(Struct, array_like=True):
     """What a neighbour said of the windows it has closed. ``coming`` counts once this broker's own clock has passed its time."""
 
     through_ms: int = 0
@@ -27,13 +27,13 @@ class Upstream(Struct, array_like=True):
 
 
 @dataclass(slots=True)
-class Links:
+class LinkState:
     """One direction of a link, or a broker's own subscribers, for one topic."""
 
-    windows: LinkWindows | HereWindows
+    windows: LinkWindows | LocalWindows
     since: dict[str, int] = field(default_factory=dict)
     """By interest, from when on windows are whole as far as this process goes."""
-    upstream: dict[str, Upstream] = field(default_factory=dict)
+    upstream: dict[str, NeighbourWindows] = field(default_factory=dict)
     through_ms: int = 0
     """All windows that close by then have closed."""
     said_ms: int = 0
@@ -45,7 +45,7 @@ class Links:
 
 
 @dataclass(slots=True)
-class SideState:
+class WindowState:
     """``clock_ms`` is the lowest clock of the buckets that offer: all that was appended before it has been offered."""
 
     version: int = 0
@@ -62,7 +62,7 @@ class SideState:
     sent: dict[tuple[str, str], int] = field(default_factory=dict)
     early: list[Offer] = field(default_factory=list)
     """What was offered by control data that does not hold here yet."""
-    links: dict[At, Links] = field(default_factory=dict)
+    links: dict[At, LinkState] = field(default_factory=dict)
     books: dict[str, Books] = field(default_factory=dict)
 
     @property

@@ -7,18 +7,18 @@ from msgspec import Struct
 
 from streaming.broker.state_codec import BooksDatum, books_datum, books_of, seal, unseal
 from streaming.model.outputs import Offer
-from streaming.windows.link import LinkState, LinkWindows
-from streaming.windows.local import HereState, HereWindows
-from streaming.windows.state import At, Links, SideState, Upstream
+from streaming.windows.link import LinkWindows, PackedLink
+from streaming.windows.local import LocalWindows, PackedLocal
+from streaming.windows.state import At, LinkState, NeighbourWindows, WindowState
 from tidings.errors import BadState
 
 
 class _Links(Struct, array_like=True):
     at: At
-    link: LinkState | None
-    here: HereState | None
+    link: PackedLink | None
+    here: PackedLocal | None
     since: dict[str, int]
-    upstream: dict[str, Upstream]
+    upstream: dict[str, NeighbourWindows]
     through_ms: int
     said_ms: int
     said: dict[str, int]
@@ -42,7 +42,7 @@ _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(_State)
 
 
-def encode(state: SideState) -> bytes:
+def encode(state: WindowState) -> bytes:
     links = [_packed(at, links) for at, links in sorted(state.links.items())]
     books = {broker: books_datum(found) for broker, found in state.books.items()}
     sent = sorted(state.sent.items())
@@ -51,7 +51,7 @@ def encode(state: SideState) -> bytes:
     return seal(_encoder.encode(_State(*numbers, state.heard, sent, state.early, links, books, gathered)))
 
 
-def decode(data: bytes) -> SideState:
+def decode(data: bytes) -> WindowState:
     """What `encode` encoded; raises `BadState` for damaged bytes or those of another format."""
     try:
         found = _decoder.decode(unseal(data))
@@ -59,7 +59,7 @@ def decode(data: bytes) -> SideState:
         raise BadState(f"the state of a bucket of links cannot be read: {error}") from None
     links = {each.at: _unpacked(each) for each in found.links}
     books = {broker: books_of(datum) for broker, datum in found.books.items()}
-    return SideState(
+    return WindowState(
         version=found.version,
         clock_ms=found.clock_ms,
         clocks=dict(found.clocks),
@@ -74,13 +74,13 @@ def decode(data: bytes) -> SideState:
     )
 
 
-def _packed(at: At, links: Links) -> _Links:
+def _packed(at: At, links: LinkState) -> _Links:
     windows = links.windows
     link = windows.state() if isinstance(windows, LinkWindows) else None
-    here = windows.state() if isinstance(windows, HereWindows) else None
+    here = windows.state() if isinstance(windows, LocalWindows) else None
     return _Links(at, link, here, links.since, links.upstream, links.through_ms, links.said_ms, links.said)
 
 
-def _unpacked(found: _Links) -> Links:
-    windows = LinkWindows.restored(found.link) if found.link else HereWindows.restored(found.here or HereState([], {}, [], {}))
-    return Links(windows, found.since, found.upstream, found.through_ms, found.said_ms, found.said)
+def _unpacked(found: _Links) -> LinkState:
+    windows = LinkWindows.restored(found.link) if found.link else LocalWindows.restored(found.here or PackedLocal([], {}, [], {}))
+    return LinkState(windows, found.since, found.upstream, found.through_ms, found.said_ms, found.said)

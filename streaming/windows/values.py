@@ -41,7 +41,7 @@ class Clocked:
         return Clocked(rules.bucket_index, rules.buckets, state.clock_ms, ticks, gathered(state, plan, rules))
 
 
-SideInput: TypeAlias = Offered | Clocked
+WindowInput: TypeAlias = Offered | Clocked
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +62,11 @@ class WindowDecided:
     would: Mapping[str, int] = field(default_factory=dict)
 
 
-SideOutput: TypeAlias = Send | Tell | WindowDecided | PutAside
+WindowOutput: TypeAlias = Send | Tell | WindowDecided | PutAside
 
 
 @dataclass(frozen=True, slots=True)
-class SideRules:
+class WindowRules:
     """Which links a bucket has: those of the brokers ``hosted`` whose hash falls on ``index``."""
 
     service: str

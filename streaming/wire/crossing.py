@@ -10,7 +10,7 @@ from msgspec import Struct
 from streaming.broker.state_codec import pack
 from streaming.model.address import Address
 from streaming.model.entry import Entry
-from streaming.model.event import Closed, OpenEvent, Span
+from streaming.model.event import OpenEvent, Span, Tombstone
 from streaming.model.items import Aggregated, Publication, Through, Windowed
 from streaming.model.links import EventNews, HandOver, LinkRecord, PassedOn, Stamp, WindowRecord
 from streaming.wire import avro
@@ -39,7 +39,7 @@ class _EventNews(Struct, array_like=True):
 
 class _HandOver(Struct, array_like=True):
     events: tuple[OpenEvent, ...]
-    closed: tuple[Closed, ...]
+    closed: tuple[Tombstone, ...]
     unused: dict[str, int]
     """Of the release before: nobody reads it any more."""
     hops: int

@@ -36,7 +36,7 @@ def kind_of(kafka_topic: str, value: bytes | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Ticker:
+class TickerIdentity:
     """Whose marks say which control data holds. With the ``secret``, marks that others forged are told apart."""
 
     service: str | None
@@ -73,7 +73,7 @@ def _by_offset(at: tuple[str, int], rows: list[Any]) -> Iterator[tuple[int, tupl
         yield time_ms, at, row.offset, row
 
 
-def _tick(value: bytes, append_ms: int, ticker: Ticker) -> list[Input]:
+def _tick(value: bytes, append_ms: int, ticker: TickerIdentity) -> list[Input]:
     """What a tick says: to the service that it is of, which control data holds; to all, how far that service is."""
     found: list[Input] = []
     try:
@@ -89,7 +89,7 @@ def _tick(value: bytes, append_ms: int, ticker: Ticker) -> list[Input]:
     return found
 
 
-def read(row: Any, limits: MessageLimits, ticker: Ticker) -> list[Input]:
+def read(row: Any, limits: MessageLimits, ticker: TickerIdentity) -> list[Input]:
     """What a row says has happened, however it came here."""
     append_ms = int(row.append_ms)
     partition = names.partition_name(row.kafka_topic, row.partition)

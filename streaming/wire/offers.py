@@ -9,7 +9,7 @@ from streaming.broker.state_codec import pack
 from streaming.model.items import Windowed
 from streaming.model.outputs import Offer
 from streaming.windows.partitioning import read_key, record_key
-from streaming.windows.values import Clocked, Offered, SideInput
+from streaming.windows.values import Clocked, Offered, WindowInput
 from tidings.errors import BadState
 
 
@@ -45,7 +45,7 @@ def clock_record(service: str, clocked: Clocked) -> tuple[bytes, bytes]:
     return service.encode(), pack(_Clock(clocked.index, clocked.of, clocked.clock_ms, clocked.ticks, clocked.gathered))
 
 
-def read(key: bytes, value: bytes) -> SideInput:
+def read(key: bytes, value: bytes) -> WindowInput:
     """What a record says. Only our own service writes there, so what cannot be read is damage."""
     try:
         found = _decoder.decode(value)

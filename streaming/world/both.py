@@ -13,8 +13,8 @@ from streaming.model.inputs import Input, Ticked
 from streaming.model.items import Publication
 from streaming.model.outputs import Offer, Output
 from streaming.windows.pipeline import step as side_step
-from streaming.windows.state import SideState
-from streaming.windows.values import Clocked, Offered, SideInput, SideRules, WindowDecided
+from streaming.windows.state import WindowState
+from streaming.windows.values import Clocked, Offered, WindowDecided, WindowInput, WindowRules
 from topology.plan import Plan
 
 BothOutput: TypeAlias = Output | WindowDecided
@@ -28,7 +28,7 @@ class Both:
     rules: Rules
     service: str
     main: BucketState = field(default_factory=BucketState)
-    side: SideState = field(default_factory=SideState)
+    side: WindowState = field(default_factory=WindowState)
     counted: set[tuple[str, str]] = field(default_factory=set)
     """What was offered to windows: the topic, and the id of the message or the event."""
 
@@ -48,11 +48,11 @@ class Both:
 
     def _beside(self, offers: list[Offer]) -> list[BothOutput]:
         self.counted |= {(offer.topic, offer.item.id) for offer in offers if isinstance(offer.item, Publication)}
-        inputs: list[SideInput] = [Offered(self.rules.bucket, offer) for offer in offers]
+        inputs: list[WindowInput] = [Offered(self.rules.bucket, offer) for offer in offers]
         inputs.append(
             Clocked.of_state(self.main, self.plan_at(self.main.version), replace(self.rules, bucket_index=0, buckets=1))
         )
-        rules = SideRules(self.service, hosted=self.rules.hosted)
+        rules = WindowRules(self.service, hosted=self.rules.hosted)
         self.side, outputs = side_step(self.side, inputs, self.plan_at, rules)
         return list(outputs)
 

@@ -23,14 +23,14 @@ from streaming.model.links import PassedOn
 from streaming.model.outputs import Output
 from streaming.wire import crossing
 from streaming.wire.codec import MessageLimits, decode_message, encode_message
-from streaming.wire.inputs import MESSAGE, Ticker, in_log_order, kind_of, read
+from streaming.wire.inputs import MESSAGE, TickerIdentity, in_log_order, kind_of, read
 from streaming.world.one_broker import Script
 from tidings import names
 from tidings.errors import BadMessage
 from tidings.notification import Encoding
 
 SECRET = "a secret of the service"
-TICKER = Ticker("svc", "another")
+TICKER = TickerIdentity("svc", "another")
 LIMITS = MessageLimits()
 
 

@@ -24,7 +24,7 @@ _SPACE = " \t\r\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Wrong:
+class Complaint:
     """Something to put right. ``where`` is file and line, ``pointer`` shows the place within a `where`."""
 
     where: str
@@ -38,8 +38,8 @@ class Checked:
     """The control data that the good records make, what is wrong with the others, and what may be meant otherwise."""
 
     snapshot: Snapshot
-    problems: tuple[Wrong, ...] = ()
-    remarks: tuple[Wrong, ...] = ()
+    problems: tuple[Complaint, ...] = ()
+    remarks: tuple[Complaint, ...] = ()
     places: Mapping[str, str] = field(default_factory=dict)
     """Where the record of each key stands."""
 
@@ -54,7 +54,7 @@ def check_text(text: str, where: str, before: Checked) -> Checked:
     for line, piece in _pieces(text):
         at = f"{where}:{line}"
         if isinstance(piece, _NoPiece):
-            checked = replace(checked, problems=(*checked.problems, Wrong(at, "", piece.detail)))
+            checked = replace(checked, problems=(*checked.problems, Complaint(at, "", piece.detail)))
         else:
             checked = _take(checked, at, piece)
     return checked
@@ -66,7 +66,7 @@ def check_whole(checked: Checked) -> Checked:
     problems = [*checked.problems]
     remarks = [*checked.remarks]
     for problem in plan.problems:
-        (problems if problem.kind in _WRONG else remarks).append(Wrong("", "the overlay", problem.text))
+        (problems if problem.kind in _WRONG else remarks).append(Complaint("", "the overlay", problem.text))
     remarks += [replace(each, where=checked.places.get(each.about, "")) for each in _doubts(plan)]
     return replace(checked, problems=tuple(problems), remarks=tuple(remarks))
 
@@ -76,14 +76,14 @@ def _take(checked: Checked, at: str, piece: str) -> Checked:
     try:
         key, record = _keyed(piece)
     except ValueError as error:
-        return replace(checked, problems=(*checked.problems, Wrong(at, "", str(error))))
+        return replace(checked, problems=(*checked.problems, Complaint(at, "", str(error))))
     version = checked.snapshot.version + 1
     if complaints := list(_complaints(key, record, checked.snapshot.timing)):
-        wrong = [Wrong(at, key, detail, _pointer(record, detail)) for detail in complaints]
+        wrong = [Complaint(at, key, detail, _pointer(record, detail)) for detail in complaints]
         return replace(checked, problems=(*checked.problems, *wrong), snapshot=checked.snapshot.passing_over(version))
     remarks, places = checked.remarks, {**checked.places}
     if record is not None and key in places:
-        remarks = (*remarks, Wrong(at, key, f"replaces the record at {places[key]}"))
+        remarks = (*remarks, Complaint(at, key, f"replaces the record at {places[key]}"))
     places[key] = at
     return replace(checked, snapshot=checked.snapshot.apply(version, key, _encoded(record)), remarks=remarks, places=places)
 
@@ -150,16 +150,16 @@ def _pointer(record: Mapping[str, Any] | None, detail: str) -> str:
     return ""
 
 
-def _doubts(plan: Plan) -> Iterator[Wrong]:
+def _doubts(plan: Plan) -> Iterator[Complaint]:
     """What the service takes, and somebody may have meant otherwise."""
     records = plan.snapshot.records
     declared = {record["name"] for record in records.values() if record["kind"] == "topic"}
     for key, record in sorted(records.items()):
         broker = record.get("broker", "b1") if record["kind"] in ("subscription", "advertisement") else record.get("rendezvous")
         if broker is not None and not plan.has(broker):
-            yield Wrong("", key, f"names the broker {broker!r}, which is not in the overlay")
+            yield Complaint("", key, f"names the broker {broker!r}, which is not in the overlay")
         if record["kind"] == "subscription" and declared and record["topic"] not in declared:
-            yield Wrong("", key, f"the topic {record['topic']!r} is not declared; it has the defaults")
+            yield Complaint("", key, f"the topic {record['topic']!r} is not declared; it has the defaults")
 
 
 # ---- the records in a text --------------------------------------------------------------------------------------------

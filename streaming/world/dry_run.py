@@ -17,10 +17,10 @@ from streaming.model.books import Books, total
 from streaming.model.entry import Origin
 from streaming.model.inputs import Arrived, Heard, Input, Marked, Progressed, Refused, Ticked
 from streaming.model.links import PassedOn
-from streaming.model.outputs import Decided, Outcome, PutAside, Send, Tell, Why
+from streaming.model.outputs import Decided, MessageReason, Outcome, PutAside, Send, Tell
 from streaming.wire.codec import MessageLimits, decode_message
 from streaming.world.both import Both, BothOutput
-from streaming.world.script import Changed, Happening, Published, encoded
+from streaming.world.script import ControlLine, Line, MessageLine, encoded
 from streaming.world.silence import Came, Seen, Untold, untold
 from tidings import event as events
 from tidings import names
@@ -86,7 +86,7 @@ class DryRun:
 
 def dry_run(
     snapshot: Snapshot,
-    happenings: Iterable[Happening],
+    happenings: Iterable[Line],
     *,
     rules: Rules | None = None,
     limits: MessageLimits | None = None,
@@ -117,7 +117,7 @@ class _Run:
     _lines: dict[Origin, int] = field(default_factory=dict)
     _seen: dict[tuple[Address, str], Seen] = field(default_factory=dict)
     _plans: dict[int, Plan] = field(default_factory=dict)
-    _heap: list[tuple[int, int, Happening | Input]] = field(default_factory=list)
+    _heap: list[tuple[int, int, Line | Input]] = field(default_factory=list)
     _order: Iterator[int] = field(default_factory=count)
     _wakes_ms: int = NEVER
     _said_ms: int = -1
@@ -131,7 +131,7 @@ class _Run:
 
     # ---- time ---------------------------------------------------------------------------------------------------------
 
-    def push(self, at_ms: int, happening: Happening | Input) -> None:
+    def push(self, at_ms: int, happening: Line | Input) -> None:
         heapq.heappush(self._heap, (at_ms, next(self._order), happening))
 
     def adopt(self, snapshot: Snapshot, at_ms: int) -> None:
@@ -152,11 +152,11 @@ class _Run:
         while self._heap:
             self.now_ms, _, happening = heapq.heappop(self._heap)
             match happening:
-                case Changed(_, at_ms, key, record):
+                case ControlLine(_, at_ms, key, record):
                     self._step(Marked(_CLOCK, at_ms))  # what was due by then is told by what held before
                     value = None if record is None else encoded(record)
                     self.adopt(self.snapshot.apply(self.snapshot.version + 1, key, value), at_ms)
-                case Published():
+                case MessageLine():
                     self._step(self._read(happening))
                 case Marked():
                     self._wakes_ms = NEVER if self._wakes_ms == self.now_ms else self._wakes_ms
@@ -164,7 +164,7 @@ class _Run:
                 case _:
                     self._step(happening)
 
-    def _read(self, published: Published) -> Input:
+    def _read(self, published: MessageLine) -> Input:
         # The line's number stands in for the offset: it says where to look.
         origin = Origin(names.publish_topic(published.broker), 0, published.line, published.at_ms)
         self._lines[origin] = published.line
@@ -293,14 +293,14 @@ class _Run:
 
     def _untaken(self, fate: Fate, put: PutAside | None) -> Fate:
         """Of a message that nobody is told of, whether it counts in windows, or was too late for them, or no link led on."""
-        if fate.reason != Why.UNWANTED or fate.message is None:
+        if fate.reason != MessageReason.UNWANTED or fate.message is None:
             return fate
         late = put.detail if put else ""
-        if put and put.reason == Why.CUT_OFF:
-            return replace(fate, outcome=Outcome.LATE, reason=str(Why.CUT_OFF), detail=late)
+        if put and put.reason == MessageReason.CUT_OFF:
+            return replace(fate, outcome=Outcome.LATE, reason=str(MessageReason.CUT_OFF), detail=late)
         if not self.both.counted.isdisjoint({(fate.message.topic, name) for name in (fate.message.message_id, fate.event or "")}):
-            return replace(fate, reason=str(Why.WINDOWED), detail=late)
-        return replace(fate, outcome=Outcome.LATE, reason=str(Why.WINDOW_CLOSED), detail=late) if late else fate
+            return replace(fate, reason=str(MessageReason.WINDOWED), detail=late)
+        return replace(fate, outcome=Outcome.LATE, reason=str(MessageReason.WINDOW_CLOSED), detail=late) if late else fate
 
     def _untold(self, told: tuple[Told, ...]) -> Iterator[Untold]:
         aside = {
@@ -339,6 +339,6 @@ def _settled(fate: Fate, carried: Mapping[str, list[tuple[Told, frozenset[str]]]
         if each.at_ms >= fate.at_ms and not news.isdisjoint(fate.added):
             first.setdefault(each.notification.subscription, each)
     if not first:
-        return replace(fate, outcome=Outcome.MERGED, reason=str(Why.UNWANTED))
+        return replace(fate, outcome=Outcome.MERGED, reason=str(MessageReason.UNWANTED))
     numbers = tuple(each.number for each in first.values())
     return replace(fate, outcome=Outcome.TOLD, reason=str(next(iter(first.values())).notification.reason), told_in=numbers)

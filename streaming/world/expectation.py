@@ -49,7 +49,7 @@ class Expected:
         return tuple(name for name in self.says if not _alike(self.says[name], _part(told, name)))
 
 
-class Verdict(StrEnum):
+class Agreement(StrEnum):
     """How one notification compares."""
 
     SAME = "same"
@@ -62,10 +62,10 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class Pairing:
     """One expected notification, one that was told, or a pair of them; ``differs`` are the parts in which a pair does."""
 
-    verdict: Verdict
+    verdict: Agreement
     expected: Expected | None
     told: Told | None
     differs: tuple[str, ...] = ()
@@ -77,11 +77,11 @@ class Comparison:
 
     who: str
     name: str
-    steps: tuple[Compared, ...]
+    steps: tuple[Pairing, ...]
 
     @property
     def holds(self) -> bool:
-        return all(step.verdict is Verdict.SAME for step in self.steps)
+        return all(step.verdict is Agreement.SAME for step in self.steps)
 
 
 def _part(told: Told, name: str) -> Any:
@@ -182,17 +182,17 @@ def compare(expected: Sequence[Expected], told: Sequence[Told]) -> list[Comparis
     return [Comparison(*at, tuple(_steps(patterns.get(at, []), heard[at]))) for at in sorted(heard)]
 
 
-def _steps(expected: list[Expected], told: list[Told]) -> Iterator[Compared]:
+def _steps(expected: list[Expected], told: list[Told]) -> Iterator[Pairing]:
     never = [each for each in expected if each.count == 0]
     row = [each for each in expected for _ in range(1 if each.count is None else each.count)]
     forbidden = {one.number: each for one in told for each in never if not each.differs(one)}
     for step in _aligned(row, told):
         clash = forbidden.get(step.told.number) if step.told else None
         # What must not be told is extra, even where another pattern would have taken it.
-        yield step if clash is None else Compared(Verdict.EXTRA, clash, step.told)
+        yield step if clash is None else Pairing(Agreement.EXTRA, clash, step.told)
 
 
-def _aligned(row: list[Expected], told: list[Told]) -> list[Compared]:
+def _aligned(row: list[Expected], told: list[Told]) -> list[Pairing]:
     """The cheapest way to lay the two beside each other, as a readable diff has it."""
     start, most = 0, min(len(row), len(told))
     while start < most and row[start].count is not None and not row[start].differs(told[start]):
@@ -204,19 +204,19 @@ def _aligned(row: list[Expected], told: list[Told]) -> list[Compared]:
     return [*_pairs(row[:start], told[:start]), *middle, *_pairs(row[len(row) - end :], told[len(told) - end :])]
 
 
-def _pairs(row: list[Expected], told: list[Told]) -> Iterator[Compared]:
-    return (Compared(Verdict.SAME, *pair) for pair in zip(row, told, strict=True))
+def _pairs(row: list[Expected], told: list[Told]) -> Iterator[Pairing]:
+    return (Pairing(Agreement.SAME, *pair) for pair in zip(row, told, strict=True))
 
 
-def _cheapest(row: list[Expected], told: list[Told]) -> Iterator[Compared]:
+def _cheapest(row: list[Expected], told: list[Told]) -> Iterator[Pairing]:
     if len(row) * len(told) > _MOST_PAIRS:  # nobody reads a diff of that size: only that they differ matters
-        yield from (Compared(Verdict.MISSING, each, None) for each in row if each.count is not None)
-        yield from (Compared(Verdict.EXTRA, None, each) for each in told)
+        yield from (Pairing(Agreement.MISSING, each, None) for each in row if each.count is not None)
+        yield from (Pairing(Agreement.EXTRA, None, each) for each in told)
         return
     # cost[i][j] is the price of all from row[i] and told[j] on, first[i][j] the first step of the cheapest way.
     free = [each.count is None for each in row]
     cost = [[0] * (len(told) + 1) for _ in range(len(row) + 1)]
-    first: list[list[Verdict]] = [[Verdict.SAME] * (len(told) + 1) for _ in range(len(row) + 1)]
+    first: list[list[Agreement]] = [[Agreement.SAME] * (len(told) + 1) for _ in range(len(row) + 1)]
     for i in range(len(row), -1, -1):
         for j in range(len(told), -1, -1):
             if i < len(row) or j < len(told):
@@ -226,31 +226,31 @@ def _cheapest(row: list[Expected], told: list[Told]) -> Iterator[Compared]:
 
 def _choices(
     row: list[Expected], told: list[Told], free: list[bool], cost: list[list[int]], i: int, j: int
-) -> Iterator[tuple[int, Verdict]]:
+) -> Iterator[tuple[int, Agreement]]:
     if i < len(row) and j < len(told):
         differs = row[i].differs(told[j])
         if not differs:
-            yield cost[i if free[i] else i + 1][j + 1], Verdict.SAME
+            yield cost[i if free[i] else i + 1][j + 1], Agreement.SAME
         elif not free[i] and (alike := len(row[i].says) - len(differs)) > 1:  # who is told is always alike
-            yield cost[i + 1][j + 1] + 2 * _GAP - alike, Verdict.OTHER
+            yield cost[i + 1][j + 1] + 2 * _GAP - alike, Agreement.OTHER
     if i < len(row):
-        yield cost[i + 1][j] + (0 if free[i] else _GAP), Verdict.MISSING
+        yield cost[i + 1][j] + (0 if free[i] else _GAP), Agreement.MISSING
     if j < len(told):
-        yield cost[i][j + 1] + _GAP, Verdict.EXTRA
+        yield cost[i][j + 1] + _GAP, Agreement.EXTRA
 
 
-def _walk(row: list[Expected], told: list[Told], free: list[bool], first: list[list[Verdict]]) -> Iterator[Compared]:
+def _walk(row: list[Expected], told: list[Told], free: list[bool], first: list[list[Agreement]]) -> Iterator[Pairing]:
     i = j = 0
     while i < len(row) or j < len(told):
         verdict = first[i][j]
         match verdict:
-            case Verdict.EXTRA:
-                yield Compared(verdict, None, told[j])
+            case Agreement.EXTRA:
+                yield Pairing(verdict, None, told[j])
                 j += 1
-            case Verdict.MISSING:
+            case Agreement.MISSING:
                 if not free[i]:
-                    yield Compared(verdict, row[i], None)
+                    yield Pairing(verdict, row[i], None)
                 i += 1
             case _:
-                yield Compared(verdict, row[i], told[j], row[i].differs(told[j]))
+                yield Pairing(verdict, row[i], told[j], row[i].differs(told[j]))
                 i, j = i if free[i] else i + 1, j + 1

@@ -11,7 +11,7 @@ from streaming.windows.graph import Graph, Range
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class OfferedItem:
     """An item that is offered to the link, and the ranges it counts in. It may cross anyway."""
 
     at: int
@@ -25,10 +25,12 @@ def ranges_at(at: int, subscription: str, size: int, shift: int, offset: int = 0
     return [Range(start + size, subscription, start) for start in range(last, at - size, -shift)]
 
 
-def offered(at: int, windows: Mapping[str, tuple[int, int]], subscriptions: Iterable[str], *, crosses: bool = False) -> Offered:
+def offered(
+    at: int, windows: Mapping[str, tuple[int, int]], subscriptions: Iterable[str], *, crosses: bool = False
+) -> OfferedItem:
     """An item that matches these subscriptions. ``windows`` has the size and shift of each."""
     ranges = frozenset(range_ for name in subscriptions for range_ in ranges_at(at, name, *windows[name]))
-    return Offered(at, ranges, crosses)
+    return OfferedItem(at, ranges, crosses)
 
 
 @dataclass
@@ -51,7 +53,7 @@ class Replayed:
         """What was sent for windows: items that cross anyway cost nothing more."""
         return len(self.crossed) + len(self.aggregates)
 
-    def offer(self, item: Offered) -> None:
+    def offer(self, item: OfferedItem) -> None:
         """The next item comes, after all that expires by then."""
         self.expire(item.at)
         number = self.items
@@ -83,7 +85,7 @@ class Replayed:
             self.crossed += self.graph.forwarded(range_)
 
 
-def replay(stream: Iterable[Offered], decider: Decider) -> Replayed:
+def replay(stream: Iterable[OfferedItem], decider: Decider) -> Replayed:
     """A stream from its first item to the end of its last range."""
     link = Replayed(decider)
     for item in stream:

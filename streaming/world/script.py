@@ -15,7 +15,7 @@ _LATEST_MS = 10**14
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class MessageLine:
     """A line of the file is a message: it is appended at ``at_ms``, at a broker, as these bytes."""
 
     line: int
@@ -25,7 +25,7 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ControlLine:
     """A line of the file is a control record: the control data changes at ``at_ms``. A record of None deletes."""
 
     line: int
@@ -34,7 +34,7 @@ class Changed:
     record: Mapping[str, Any] | None
 
 
-Happening: TypeAlias = Published | Changed
+Line: TypeAlias = MessageLine | ControlLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +45,14 @@ class BadLine:
     detail: str
 
 
-def read_happenings(text: bytes, timing: Timing) -> tuple[list[Happening], list[BadLine]]:
+def read_happenings(text: bytes, timing: Timing) -> tuple[list[Line], list[BadLine]]:
     """The lines of a file in the order of their times, and all that is wrong with it.
 
     A line says its time as ``at_ms``, or as ``after_ms`` since the line before; else it is its ``published_ms``, if that is
     later than the line before, else that line's time. A line with a ``kind`` is a control record. A message that nobody could
     read is no mistake of the file: it is dead-lettered, as the service would.
     """
-    found: list[Happening] = []
+    found: list[Line] = []
     wrong: list[BadLine] = []
     now_ms = 0
     for number, line in enumerate(text.split(b"\n"), 1):
@@ -91,17 +91,17 @@ def _time_of(datum: Mapping[str, Any], before_ms: int) -> int:
     return before_ms + int(datum.get("after_ms", 0))
 
 
-def _happening(line: int, at_ms: int, datum: Mapping[str, Any], value: bytes, timing: Timing) -> Happening:
+def _happening(line: int, at_ms: int, datum: Mapping[str, Any], value: bytes, timing: Timing) -> Line:
     if "kind" in datum and "key" not in datum:
         key = f"{datum['kind']}/{datum.get('name')}"
         record = {name: each for name, each in datum.items() if name not in ("at_ms", "after_ms")}
         deletes = record.pop("delete", False) is True
         Snapshot(timing=timing).apply(0, key, None if deletes else encoded(record))
-        return Changed(line, at_ms, key, None if deletes else record)
+        return ControlLine(line, at_ms, key, None if deletes else record)
     broker = datum.get("broker", DEFAULT_BROKER)
     if not isinstance(broker, str) or not broker:
         raise ValueError(f"'broker' must be a broker's name, not {broker!r}")
-    return Published(line, at_ms, broker, value)
+    return MessageLine(line, at_ms, broker, value)
 
 
 def encoded(record: Mapping[str, Any]) -> bytes:

@@ -15,7 +15,7 @@ from tidings.predicate import And, Or, Predicate, Truth, Verdict, evaluate, fiel
 from tidings.registers import Register
 from tidings.subscription import Subscription
 from tidings.values import Value, plain, same
-from topology.plan import Part, Plan, Role
+from topology.plan import Island, Plan, Role
 
 
 class Silence(StrEnum):
@@ -147,7 +147,7 @@ def _known_to(plan: Plan, subscription: Subscription, seen: list[Seen]) -> Itera
     yield from sorted((each for found in taken.values() for each in found), key=lambda s: s.opened_ms)
 
 
-def _same_event(a: Seen, b: Seen, parts: Mapping[str, Part], window_ms: int | None) -> bool:
+def _same_event(a: Seen, b: Seen, parts: Mapping[str, Island], window_ms: int | None) -> bool:
     """Of one topic and key. Where nobody gathers for all, there is a window: every broker has an event of its own for the same
     reports. Across a cut the reports are others, and what they say may be known on one side alone."""
     if a.event == b.event:
@@ -160,7 +160,7 @@ def _same_event(a: Seen, b: Seen, parts: Mapping[str, Part], window_ms: int | No
     )
 
 
-def _apart(parts: Mapping[str, Part], a: str, b: str) -> bool:
+def _apart(parts: Mapping[str, Island], a: str, b: str) -> bool:
     """Whether no link that the topic may cross leads from one broker to another. One that has gone is nowhere."""
     return a in parts and b in parts and parts[a] is not parts[b]
 

@@ -20,8 +20,8 @@ from streaming.model.outputs import Offer, Output, PutAside, Send, Tell
 from streaming.windows import state_codec
 from streaming.windows.partitioning import belongs
 from streaming.windows.pipeline import step as side_step
-from streaming.windows.state import SideState
-from streaming.windows.values import Clocked, Offered, SideInput, SideOutput, SideRules, WindowDecided
+from streaming.windows.state import WindowState
+from streaming.windows.values import Clocked, Offered, WindowDecided, WindowInput, WindowOutput, WindowRules
 from streaming.wire.inputs import in_log_order
 from streaming.world.both import Both
 from streaming.world.one_broker import broker, link, snapshot
@@ -87,7 +87,7 @@ class World:
         self._read: dict[str, int] = {}
         self._states = [BucketState() for _ in range(self.buckets)]
         self._offers: list[tuple[str, Offer] | Clocked] = []
-        self._sides = [SideState() for _ in range(self.side_buckets)]
+        self._sides = [WindowState() for _ in range(self.side_buckets)]
         self._sides_read = 0
         self._snapshots: dict[int, Snapshot] = {}
         self._plans: dict[int, Plan] = {}
@@ -196,7 +196,7 @@ class World:
         return self._plans[max(self._plans)]
 
     @property
-    def sides(self) -> list[SideState]:
+    def sides(self) -> list[WindowState]:
         """What the side pipeline remembers, bucket by bucket."""
         return self._sides
 
@@ -269,7 +269,7 @@ class World:
             if not outputs:
                 queues.pop(place)
 
-    def _put(self, bucket: str, output: Output | SideOutput | Clocked) -> None:
+    def _put(self, bucket: str, output: Output | WindowOutput | Clocked) -> None:
         match output:
             case Clocked():
                 self._offers.append(output)
@@ -294,11 +294,11 @@ class World:
         self._sides_read = end
         runs: list[tuple[str, list[Any]]] = []
         for index, state in enumerate(self._sides):
-            rules = SideRules(SERVICE, index, self.side_buckets)
+            rules = WindowRules(SERVICE, index, self.side_buckets)
             if self._random.random() < 0.3:
                 state = state_codec.decode(state_codec.encode(state))
             inputs = [each for each in self._offers[start:end] if self._is_for(each, rules)]
-            taken: list[SideInput] = [each if isinstance(each, Clocked) else Offered(*each) for each in inputs]
+            taken: list[WindowInput] = [each if isinstance(each, Clocked) else Offered(*each) for each in inputs]
             self._sides[index], outputs = side_step(state, taken, self._plan_at, rules)
             runs.append((rules.name, outputs))
         if crash:
@@ -308,7 +308,7 @@ class World:
     def _plan_at(self, version: int) -> Plan:
         return self._plans.get(version) or Plan(Snapshot())
 
-    def _is_for(self, each: tuple[str, Offer] | Clocked, rules: SideRules) -> bool:
+    def _is_for(self, each: tuple[str, Offer] | Clocked, rules: WindowRules) -> bool:
         return isinstance(each, Clocked) or belongs((each[1].sender, each[1].to, each[1].topic), rules)
 
     def run(self, *, crashes: bool = False) -> None:

@@ -13,7 +13,7 @@ from producers.publisher import Publisher
 from service.kafka.java import find_java
 from streaming.world.one_broker import subscription
 from testing.chaos import processes
-from testing.chaos.scenarios import Scale, Wrong
+from testing.chaos.scenarios import PromiseBroken, Scale
 from testing.chaos.stage import Stage, staged
 from testing.service import RunningService, wait_for
 from tidings.message import Message
@@ -49,11 +49,11 @@ def key_bomb(folder: Path, scale: Scale, say: Callable[[str], None]) -> Iterator
         yield f"delay of the others, half of them under: {calm_s:.2f} s in calm, {loud_s:.2f} s under the bomb"
         yield accounted_for(stage.service, scale.keys, probes.sent, _OPEN_EVENTS)
         if most > before + _ROOM_BYTES:
-            raise Wrong(f"the workers took {(most - before) >> 20} MiB more")
+            raise PromiseBroken(f"the workers took {(most - before) >> 20} MiB more")
         if last > _GROWTH * second:
-            raise Wrong(f"the workers went on growing, {last / second:.2f} times from the second quarter to the last")
+            raise PromiseBroken(f"the workers went on growing, {last / second:.2f} times from the second quarter to the last")
         if loud_s > _TIMES * calm_s:
-            raise Wrong(f"the others waited {loud_s / calm_s:.1f} times as long")
+            raise PromiseBroken(f"the others waited {loud_s / calm_s:.1f} times as long")
 
 
 def accounted_for(service: RunningService, keys: int, others: int, open_events: int) -> str:
@@ -63,13 +63,13 @@ def accounted_for(service: RunningService, keys: int, others: int, open_events: 
         "all keys to be told", lambda: t if len(t := {n["key"] for n in service.told("notify.bomb")}) >= keys else None, 60
     )
     if len(told) != keys or not books.balanced or books.received != keys + others:
-        raise Wrong(f"{keys} keys, {len(told)} told; {books.to_dict()}")
+        raise PromiseBroken(f"{keys} keys, {len(told)} told; {books.to_dict()}")
     quiet = wait_for("the others' news", lambda: q if len(q := service.told("notify.quiet")) >= others else None, 60)
     if sorted(n["news"]["n"] for n in quiet) != list(range(others)):
-        raise Wrong(f"the others sent {others} and were told {len(quiet)}")
+        raise PromiseBroken(f"the others sent {others} and were told {len(quiet)}")
     least = max(0, keys - open_events)
     if not least <= books.evicted <= keys + others:
-        raise Wrong(f"{books.evicted} events were counted as evicted, at least {least} were")
+        raise PromiseBroken(f"{books.evicted} events were counted as evicted, at least {least} were")
     return f"{books.received:,} received, all told, {books.evicted:,} events gave way and are counted"
 
 

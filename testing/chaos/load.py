@@ -12,7 +12,7 @@ from typing import Self
 from clients.connection import Connection
 from producers.incidents import incidents
 from producers.publisher import Publisher
-from producers.workload import Published, dated
+from producers.workload import SentMessage, dated
 from streaming.world.one_broker import subscription, topic
 
 CONTROL = (
@@ -29,12 +29,12 @@ AGGREGATES = (
 _ROUND_MS = 5000
 
 
-def stream(seed: int, events: int, witnesses: int) -> Iterator[Published]:
+def stream(seed: int, events: int, witnesses: int) -> Iterator[SentMessage]:
     """Without end: so many incidents begin in every five seconds. ``at_ms`` counts from 0."""
     for number in count():
         for one in incidents(events, witnesses, seed * 100_000 + number, _ROUND_MS, _ROUND_MS):
             at_ms = number * _ROUND_MS + one.at_ms
-            yield Published(at_ms, one.publisher, one.message)
+            yield SentMessage(at_ms, one.publisher, one.message)
 
 
 class Load(threading.Thread):

@@ -1,4 +1,4 @@
-"""What is done to a service, and what must hold afterwards. A scenario gives lines that say what was seen, or raises `Wrong`."""
+"""What is done to a service, and what must hold afterwards. A scenario says in lines what was seen, or raises `PromiseBroken`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from testing.chaos import processes
 from testing.chaos.damage import WAYS, newest
 from testing.chaos.moments import moments
 from testing.chaos.stage import Stage, staged, streaming
-from testing.chaos.verdict import Verdict
+from testing.chaos.verdict import ChaosVerdict
 from testing.service import RunningService, wait_for
 from tidings.message import Message
 
@@ -31,7 +31,7 @@ BAD_CLOCKS_MS = MappingProxyType(
 """What is added to the right time."""
 
 
-class Wrong(AssertionError):
+class PromiseBroken(AssertionError):
     """A promise did not hold."""
 
 
@@ -81,7 +81,7 @@ def workers_killed(folder: Path, scale: Scale, say: Callable[[str], None]) -> It
         processes.send(stuck, signal.SIGSTOP)
         _wait_further(stage)
         if left := [worker.pid for worker in stuck if processes.is_alive(worker)]:
-            raise Wrong(f"the frozen workers {left} were left behind")
+            raise PromiseBroken(f"the frozen workers {left} were left behind")
         yield str(_well(stage.verdict(load.finish())))
 
 
@@ -109,7 +109,7 @@ def kafka_away(folder: Path, scale: Scale, say: Callable[[str], None]) -> Iterat
             time.sleep(scale.pause_s)
         time.sleep(5)
         if stage.service.process.poll() is not None:
-            raise Wrong(f"the service did not outlive it: {stage.stderr}")
+            raise PromiseBroken(f"the service did not outlive it: {stage.stderr}")
         yield str(_well(stage.verdict(load.finish())))
 
 
@@ -125,7 +125,7 @@ def disk_full(folder: Path, scale: Scale, say: Callable[[str], None]) -> Iterato
         line = stage.last_line(stage.service.process)
         yield f"it said: {line}"
         if "the disk is full" not in line:
-            raise Wrong(f"no word of the full disk: {line}")
+            raise PromiseBroken(f"no word of the full disk: {line}")
         filler.unlink()
         stage.up()
         yield str(_well(stage.verdict(load.finish())))
@@ -183,7 +183,7 @@ def damage_once(stage: Stage, kept: Path, part: str, way: str, published: int, s
         stage.kill()
         return f"{part} {way}: recovered; {verdict}"
     if "this should not have happened" in said:
-        raise Wrong(f"{part} {way}: no advice: {said}")
+        raise PromiseBroken(f"{part} {way}: no advice: {said}")
     return f"{part} {way}: stopped: {said}"
 
 
@@ -206,7 +206,7 @@ def bad_clocks(folder: Path, scale: Scale, say: Callable[[str], None]) -> Iterat
         yield str(_well(stage.verdict(published)))
         dead = stage.service.books().to_dict()["dead_lettered"]
         if dead != count:
-            raise Wrong(f"{count} messages with bad clocks were sent, {dead} dead-lettered")
+            raise PromiseBroken(f"{count} messages with bad clocks were sent, {dead} dead-lettered")
         yield f"{dead} messages with bad clocks dead-lettered, nobody else's"
 
 
@@ -220,9 +220,9 @@ def publish_with_bad_clocks(service: RunningService, topic: str) -> int:
     return 2 * len(BAD_CLOCKS_MS)
 
 
-def _well(verdict: Verdict) -> Verdict:
+def _well(verdict: ChaosVerdict) -> ChaosVerdict:
     if verdict.faults:
-        raise Wrong(str(verdict))
+        raise PromiseBroken(str(verdict))
     return verdict
 
 

@@ -22,7 +22,7 @@ from service.kafka.java import find_java
 from streaming.world.one_broker import subscription
 from testing.chaos import processes
 from testing.chaos.load import Load
-from testing.chaos.scenarios import Wrong
+from testing.chaos.scenarios import PromiseBroken
 from testing.chaos.stage import Stage, staged, streaming
 
 _SAMPLE_S = 5.0
@@ -45,7 +45,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SoakPlan:
     """How long, and when the service is killed."""
 
     minutes: float
@@ -75,8 +75,8 @@ def _middle(samples: Sequence[Sample], index: int) -> float:
     return median(sample.sizes[index] for sample in samples)
 
 
-def soak(folder: Path, plan: Plan, say: Callable[[str], None]) -> Iterator[str]:
-    """Run it; gives what was seen, raises `Wrong` if a promise did not hold."""
+def soak(folder: Path, plan: SoakPlan, say: Callable[[str], None]) -> Iterator[str]:
+    """Run it; gives what was seen, raises `PromiseBroken` if a promise did not hold."""
     with staged(folder, find_java(), say) as stage, streaming(stage, plan.seed, events=20) as load:
         samples = list(_run(stage, load, plan, say))
         stage.kill()
@@ -86,12 +86,12 @@ def soak(folder: Path, plan: Plan, say: Callable[[str], None]) -> Iterator[str]:
     ratios = grown(samples)
     yield "last third over the one before: " + ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items())
     if verdict.faults:
-        raise Wrong(str(verdict))
+        raise PromiseBroken(str(verdict))
     if plan.minutes >= _JUDGED_MINUTES and (growing := {name: r for name, r in ratios.items() if r > _GROWS}):
-        raise Wrong(f"it grows: {growing}")
+        raise PromiseBroken(f"it grows: {growing}")
 
 
-def _run(stage: Stage, load: Load, plan: Plan, say: Callable[[str], None]) -> Iterator[Sample]:
+def _run(stage: Stage, load: Load, plan: SoakPlan, say: Callable[[str], None]) -> Iterator[Sample]:
     """Faults, changes and samples until the time is over."""
     started_s = time.monotonic()
     kills, rng = plan.kills_s, Random(f"{plan.seed}/faults")
@@ -173,7 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = Path(asked.dir or tempfile.mkdtemp(prefix="tidings-soak-"))
     print(f"seed {asked.seed}, {asked.minutes:g} minutes, in {folder}", flush=True)
     try:
-        for line in soak(folder, Plan(asked.minutes, asked.seed), lambda line: print(line, flush=True)):
+        for line in soak(folder, SoakPlan(asked.minutes, asked.seed), lambda line: print(line, flush=True)):
             print(line, flush=True)
     except Exception as error:
         print(f"WRONG: {type(error).__name__}: {error}", flush=True)

@@ -19,7 +19,7 @@ from service.kafka.java import Java
 from testing.chaos import processes
 from testing.chaos.load import AGGREGATES, CONTROL, Load
 from testing.chaos.moments import Moment, Phase, Victims
-from testing.chaos.verdict import Verdict, settle
+from testing.chaos.verdict import ChaosVerdict, settle
 from testing.service import RunningService, launch, wait_for
 
 _ENDS_S = 180.0
@@ -159,7 +159,7 @@ class Stage:
 
     # ---- the end ------------------------------------------------------------------------------------------------------
 
-    def verdict(self, published: int) -> Verdict:
+    def verdict(self, published: int) -> ChaosVerdict:
         """How it ended. The service must run."""
         return settle(self.service, published)
 

@@ -18,7 +18,7 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ChaosVerdict:
     """``faults`` says in words what is wrong; empty is well. ``repeats`` are records that came once more, with equal bytes."""
 
     published: int
@@ -31,10 +31,10 @@ class Verdict:
         return said if not self.faults else f"{said}; WRONG: " + "; ".join(self.faults[:_SHOWN])
 
 
-def settle(service: RunningService, published: int, timeout_s: float = 120.0) -> Verdict:
+def settle(service: RunningService, published: int, timeout_s: float = 120.0) -> ChaosVerdict:
     """Wait until all that was published came to its end and was told, then judge. Gives the last verdict when time is up."""
     wait_for("all messages to be settled", lambda: _is_settled(service, published), timeout_s)
-    last: list[Verdict] = []
+    last: list[ChaosVerdict] = []
 
     def well() -> bool:
         last[:] = [judge(service, published)]
@@ -45,7 +45,7 @@ def settle(service: RunningService, published: int, timeout_s: float = 120.0) ->
     return last[0]
 
 
-def judge(service: RunningService, published: int) -> Verdict:
+def judge(service: RunningService, published: int) -> ChaosVerdict:
     """Compare what Kafka holds now with what the reference makes of it. Only a service at rest can pass."""
     reference = service.reference()
     expected = Counter((t.kafka_topic, encode_notification(t.notification, t.encoding)) for t in reference.told)
@@ -69,7 +69,7 @@ def judge(service: RunningService, published: int) -> Verdict:
         if right.to_dict()[name] != value
     ]
     repeats = sum(delivered.values()) - len(delivered)
-    return Verdict(published, len(told), repeats, tuple(sorted(faults)))
+    return ChaosVerdict(published, len(told), repeats, tuple(sorted(faults)))
 
 
 def _is_settled(service: RunningService, published: int) -> bool:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from audit.comparison import Finding, Scope
+from audit.comparison import CompareScope, Finding
 from audit.proof import BadPlace, Proof, Written, compare, since_of
-from audit.replay import Log, Replay, Row, decide
+from audit.replay import Log, LogRow, Replay, decide
 from clients import control
 from clients.log import Record
 from streaming.broker.state import Rules
@@ -36,21 +36,21 @@ class Script:
 
     now_ms: int = 1_000_000
     records: list[dict[str, Any]] = field(default_factory=lambda: list(CONTROL))
-    ticks: list[Row] = field(default_factory=list)
-    rows: list[Row] = field(default_factory=list)
+    ticks: list[LogRow] = field(default_factory=list)
+    rows: list[LogRow] = field(default_factory=list)
     service: str = "s1"
 
     def tick(self, after_ms: int = 1000, service: str | None = None) -> None:
         self.now_ms += after_ms
         said = {"service": service or self.service, "version": len(self.records), "partitions": ["clock-0", PARTITION]}
-        self.ticks.append(Row(TICK, names.CLOCK, 0, len(self.ticks), self.now_ms, None, json.dumps(said).encode()))
-        self.rows.append(Row(MARK, "publish.b1", 0, len(self.rows), self.now_ms, None, names.MARK_START))
+        self.ticks.append(LogRow(TICK, names.CLOCK, 0, len(self.ticks), self.now_ms, None, json.dumps(said).encode()))
+        self.rows.append(LogRow(MARK, "publish.b1", 0, len(self.rows), self.now_ms, None, names.MARK_START))
 
     def publish(self, fields: dict[str, Any], key: str = "k", topic: str = "incident", **more: Any) -> None:
         self.raw(json.dumps({"topic": topic, "key": key, "fields": fields, **more}).encode())
 
     def raw(self, value: bytes | None) -> None:
-        self.rows.append(Row(MESSAGE, "publish.b1", 0, len(self.rows), self.now_ms, b"key", value))
+        self.rows.append(LogRow(MESSAGE, "publish.b1", 0, len(self.rows), self.now_ms, b"key", value))
 
     def control(self) -> list[Record]:
         keyed = [(f"{record['kind']}/{record['name']}", record) for record in self.records]
@@ -97,8 +97,8 @@ def as_written(log: Log, later_ms: int = 5) -> Written:
     return Written(tuple(delivered), tuple(aside[Outcome.LATE]), tuple(aside[Outcome.DEAD_LETTERED]), replay.books)
 
 
-def prove(log: Log, written: Written, scope: Scope | None = None) -> Proof:
-    return compare(log, decided(log), written, scope=scope or Scope(), rules=RULES, timing=Timing())
+def prove(log: Log, written: Written, scope: CompareScope | None = None) -> Proof:
+    return compare(log, decided(log), written, scope=scope or CompareScope(), rules=RULES, timing=Timing())
 
 
 def busy() -> Script:
@@ -243,7 +243,7 @@ class TestFrom:
         script = busy()
         log = script.log()
         written = as_written(log)
-        since = Scope(since_ms=1_000_000 + 3 * 1000)
+        since = CompareScope(since_ms=1_000_000 + 3 * 1000)
         whole, part = prove(log, written), prove(log, written, since)
         assert part.same
         assert 0 < part.notifications.expected < whole.notifications.expected
@@ -254,11 +254,11 @@ class TestFrom:
     def test_only_what_is_about_a_topic_and_key(self):
         log = busy().log()
         written = as_written(log)
-        other = prove(log, written, Scope(topic="incident", key="other"))
+        other = prove(log, written, CompareScope(topic="incident", key="other"))
         assert (other.messages, other.notifications.expected, other.late.expected, other.dead_letters.expected) == (1, 2, 0, 0)
-        assert prove(log, replace(written, delivered=()), Scope(key="nobody")).same
-        assert not prove(log, replace(written, delivered=()), Scope(key="other")).same
-        assert prove(log, written, Scope(topic="gossip")).messages == 0
+        assert prove(log, replace(written, delivered=()), CompareScope(key="nobody")).same
+        assert not prove(log, replace(written, delivered=()), CompareScope(key="other")).same
+        assert prove(log, written, CompareScope(topic="gossip")).messages == 0
 
     def test_places(self):
         nobody: Any = None
@@ -299,15 +299,15 @@ class TestALogThatForgets:
     def test_a_key_that_was_silent_is_decided(self):
         script = self.busy_key()
         written = as_written(script.log())
-        rare = prove(script.log(5), written, Scope(key="rare"))
+        rare = prove(script.log(5), written, CompareScope(key="rare"))
         assert rare.notifications.same == 2  # what is not known yet counts as true
         without = [r for r in written.delivered if decode_notification(r.value or b"").key == "busy"]
-        proof = prove(script.log(5), replace(written, delivered=tuple(without)), Scope(key="rare"))
+        proof = prove(script.log(5), replace(written, delivered=tuple(without)), CompareScope(key="rare"))
         assert found(proof) == [("notification", "missing")] * 2
 
     def test_a_key_that_never_was_is_not(self):
         script = self.busy_key()
-        proof = prove(script.log(5), replace(as_written(script.log()), delivered=()), Scope(key="busy"))
+        proof = prove(script.log(5), replace(as_written(script.log()), delivered=()), CompareScope(key="busy"))
         assert (proof.same, proof.compared) == (True, 0)
         assert proof.undecided > 0
 
@@ -369,7 +369,7 @@ class TestALogThatForgets:
         script.tick(3 * WINDOW_MS)
         log = script.log()
         without = [record for record in script.control() if record.offset != 1]
-        proof = prove(replace(log, history=tuple(control.fold(without))), as_written(log), Scope(key="fresh"))
+        proof = prove(replace(log, history=tuple(control.fold(without))), as_written(log), CompareScope(key="fresh"))
         assert (proof.same, proof.notifications.same) == (True, 2)
 
     def test_what_an_earlier_service_wrote_is_left_out(self):

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition
 
-from audit.comparison import Scope
+from audit.comparison import CompareScope
 from audit.proof import BadPlace, Proof, prove, since_of
 from audit.replay import Replay, replay
-from audit.story import Delivered, Reported, Told, delivered, story
+from audit.story import Delivered, Reported, StoryTold, delivered, story
 from clients import control
 from clients.books import from_dict, read_books, suppressed_share, to_dict
 from clients.connection import Connection
@@ -168,7 +168,7 @@ class TestStory:
             scene.write("notify.ops", value)
         found = delivered(scene.connection, replayed, "incident", KEY)
         assert set(found) == {first.id}
-        marked = [each for each in story(replayed, found) if isinstance(each, Told) and each.delivered_ms is not None]
+        marked = [each for each in story(replayed, found) if isinstance(each, StoryTold) and each.delivered_ms is not None]
         assert [each.notification for each in marked] == [first]
 
     def test_what_was_delivered_but_does_not_follow_from_the_log_is_shown_too(self, scene: Scene) -> None:
@@ -176,7 +176,7 @@ class TestStory:
         told_before = replayed.told[0].notification
         other = type(told_before)("n", "ops", "ops", "incident", KEY, "forgotten", 1, Reason.FINAL, {"what": "x"}, 1, 0, 0, 0)
         last = story(replayed, {other.id: Delivered("notify.ops", other, 2**45)})[-1]
-        assert last == Told(2**45, "notify.ops", other, 2**45, replayed=False)
+        assert last == StoryTold(2**45, "notify.ops", other, 2**45, replayed=False)
 
     def test_nothing_is_known_about_a_stranger(self, scene: Scene) -> None:
         replayed = scene.replay(only=("incident", "nowhere"))
@@ -208,7 +208,7 @@ class TestProof:
     """The scene has nobody who serves it: what follows from its log is not there until the test writes it."""
 
     def prove(self, scene: Scene, **scope: Any) -> Proof:
-        return prove(scene.connection, scope=Scope(**scope), limits=MessageLimits(), rules=Rules(), timing=Timing())
+        return prove(scene.connection, scope=CompareScope(**scope), limits=MessageLimits(), rules=Rules(), timing=Timing())
 
     def test_first_nothing_is_there_then_all_is_and_then_kafka_forgets(self, scene: Scene) -> None:
         """The last of the scene: it takes its log away."""

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from cli import experiment as command
 from experiments import catalogue
-from experiments.harness import DEFAULT_SEED, Claim, Experiment, Plot, Result, Series, Settings, Table, spread
+from experiments.harness import DEFAULT_SEED, Experiment, PaperClaim, Plot, Result, Series, Settings, Table, spread
 from testing.commands import Tidings
 
 
@@ -27,7 +27,10 @@ def tiny(holds: bool) -> Callable[[Settings], Result]:
         found = spread(float(seed % 100) for seed in settings.track(seeds))
         return Result(
             rows=[{"seed": seed, "value": seed % 100} for seed in seeds],
-            claims=[Claim("it grows [at once]", "> 1", found.format(), True), Claim("it ends", "yes", "who knows", holds)],
+            claims=[
+                PaperClaim("it grows [at once]", "> 1", found.format(), True),
+                PaperClaim("it ends", "yes", "who knows", holds),
+            ],
             table=Table(["what", "paper", "ours [median]"], [["growth", "3", found.format(".1f")]]),
             seeds=len(seeds),
             plots=[Plot(title="Growth", x_label="x", y_label="y", series=[Series("growth", [1, 2], [1, 2])])],

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from audit import proof as proofs
-from audit.comparison import Difference, Finding, Scope, Tally
+from audit.comparison import CompareScope, Difference, Finding, TellTally
 from audit.horizon import Reach
 from audit.proof import Proof
 from cli import connecting
@@ -21,7 +21,16 @@ from testing.commands import Said, Tidings
 from testing.service import RunningService, wait_for
 from tidings.message import Message
 
-SAME = Proof(Scope(), Reach(None), 1200, Tally(expected=3, same=3, repeated=1), Tally(), Tally(expected=1, same=1), "same", ())
+SAME = Proof(
+    CompareScope(),
+    Reach(None),
+    1200,
+    TellTally(expected=3, same=3, repeated=1),
+    TellTally(),
+    TellTally(expected=1, same=1),
+    "same",
+    (),
+)
 CUT = Reach(1_731_722_400_000, ("publish.b1-0 has lost its beginning",))
 
 
@@ -56,7 +65,7 @@ def test_a_difference_is_said_in_words(replayed):
 
 
 def test_a_log_that_forgot_something_says_so(replayed):
-    said = replayed(replace(SAME, reach=CUT, notifications=Tally(expected=2, same=2, undecided=5)))
+    said = replayed(replace(SAME, reach=CUT, notifications=TellTally(expected=2, same=2, undecided=5)))
     assert said.code == 0
     for words in (
         "the log is whole only from",
@@ -68,7 +77,7 @@ def test_a_log_that_forgot_something_says_so(replayed):
 
 
 def test_a_log_that_forgot_all_of_it_decides_nothing(replayed):
-    nothing = replace(SAME, reach=CUT, notifications=Tally(undecided=5), dead_letters=Tally())
+    nothing = replace(SAME, reach=CUT, notifications=TellTally(undecided=5), dead_letters=TellTally())
     said = replayed(nothing)
     assert said.code == 3
     assert "? the log does not say enough to decide anything" in said.out

@@ -15,8 +15,8 @@ from clients import decisions
 from clients.connection import Connection
 from clients.decisions import (
     Choices,
-    Crossed,
     DecisionReader,
+    WindowTraffic,
     crossed_by_books,
     decision_dict,
     read_decision,
@@ -148,7 +148,7 @@ def test_what_is_remembered_is_bounded_and_the_latest_stays() -> None:
 
 
 def test_what_two_choices_saved() -> None:
-    crossed = Crossed()
+    crossed = WindowTraffic()
     crossed.add(ONE)
     crossed.add(OTHER)
     assert crossed.to_dict() == {
@@ -166,14 +166,14 @@ def test_what_two_choices_saved() -> None:
 def test_the_books_and_the_choices_say_the_same_of_every_link(decided: list[WindowDecided]) -> None:
     """Brokers count as they choose, and whoever adds up the choices comes to the same."""
     books: dict[str, Books] = {}
-    links: dict[tuple[str, str], Crossed] = {}
+    links: dict[tuple[str, str], WindowTraffic] = {}
     for each in decided:
         counts = books.setdefault(each.sender, Books()).windows
         counts[each.to, each.choice] += 1
         counts[each.to, "sent"] += each.sent
         for decider, count in each.would.items():
             counts[each.to, f"would-{decider}"] += count
-        links.setdefault((each.sender, each.to), Crossed()).add(each)
+        links.setdefault((each.sender, each.to), WindowTraffic()).add(each)
     found = crossed_by_books({name: Books.from_dict(json.loads(json.dumps(each.to_dict()))) for name, each in books.items()})
     assert {way: +each.counts for way, each in found.items()} == {way: +each.counts for way, each in links.items()}
     whole = total(links.values())

@@ -13,7 +13,7 @@ from streaming.model.books import Books, total
 from streaming.model.outputs import PutAside, Tell
 from streaming.wire.codec import encode_notification
 from streaming.world.one_broker import Script, subscription, topic
-from testing.chaos.soak import MEASURES, Plan, Sample, grown
+from testing.chaos.soak import MEASURES, Sample, SoakPlan, grown
 from testing.chaos.verdict import judge
 from tidings import names
 
@@ -136,7 +136,7 @@ def test_growth_is_that_of_the_last_third_over_the_one_before():
 
 def test_the_service_is_killed_in_the_first_third_only():
     for seed in range(20):
-        plan = Plan(minutes=30, seed=seed)
+        plan = SoakPlan(minutes=30, seed=seed)
         assert len(plan.kills_s) == 6
         assert all(0 < at_s < 600 for at_s in plan.kills_s)
-    assert len(Plan(minutes=2, seed=1).kills_s) == 1
+    assert len(SoakPlan(minutes=2, seed=1).kills_s) == 1

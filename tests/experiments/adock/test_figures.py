@@ -15,7 +15,7 @@ from experiments.adock import fig6 as adock_fig6
 from experiments.adock import mixed as adock_mixed
 from experiments.adock import sweep as adock_sweep
 from experiments.adock import table1 as adock_table1
-from experiments.adock.mixed import Compared
+from experiments.adock.mixed import RangesCompared
 from experiments.adock.static import STATIC
 from experiments.adock.sweep import (
     ADOCK,
@@ -29,11 +29,11 @@ from experiments.adock.sweep import (
     STOCK_BY_MINUTE,
     TRAFFIC,
     WAD,
+    AdockPoint,
+    AdockSweep,
     At,
-    Point,
-    Sweep,
 )
-from experiments.harness import Cell, Claim, Settings, conduct
+from experiments.harness import Cell, PaperClaim, Settings, conduct
 
 FIGURES = ("adock_table1", "adock_fig6", "adock_fig7", "adock_fig8", "adock_fig9", "adock_readings", "adock_mixed")
 
@@ -49,13 +49,13 @@ def nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_run_is_as_long_as_the_papers_unless_too_much_would_come() -> None:
-    assert Point(STOCK_BY_MINUTE, 465).setup(1, quick=False).seconds == 1000
-    assert Point(STOCK, 465).setup(1, quick=False).publications == pytest.approx(100_000, rel=0.01)
-    assert Point(STOCK, 2790).setup(1, quick=True).seconds == 60
-    assert Point(STOCK_BY_MINUTE, 465).setup(1, quick=False).rate == 7.75
+    assert AdockPoint(STOCK_BY_MINUTE, 465).setup(1, quick=False).seconds == 1000
+    assert AdockPoint(STOCK, 465).setup(1, quick=False).publications == pytest.approx(100_000, rel=0.01)
+    assert AdockPoint(STOCK, 2790).setup(1, quick=True).seconds == 60
+    assert AdockPoint(STOCK_BY_MINUTE, 465).setup(1, quick=False).rate == 7.75
 
 
-def made(points: Sequence[At], figures: Callable[..., Mapping[str, float]], seeds: int = 2) -> Sweep:
+def made(points: Sequence[At], figures: Callable[..., Mapping[str, float]], seeds: int = 2) -> AdockSweep:
     """A sweep with figures that a function makes up."""
     rows: list[dict[str, Cell]] = [
         {**point, "seconds": 100, "seed": seed, "decider": name, **figures(name, **point)}
@@ -63,11 +63,11 @@ def made(points: Sequence[At], figures: Callable[..., Mapping[str, float]], seed
         for seed in range(seeds)
         for name in ALL
     ]
-    return Sweep(rows, seeds)
+    return AdockSweep(rows, seeds)
 
 
 def test_a_sweep_finds_its_figures() -> None:
-    points = [Point(STOCK, rate).at for rate in (100, 200)]
+    points = [AdockPoint(STOCK, rate).at for rate in (100, 200)]
     found = made(points, lambda name, rate, **_: like_the_paper(name, **points[0]) | {"messages": rate * (1 + ALL.index(name))})
     assert found.points(rate=200) == [points[1]]
     assert found.of("messages", ADOCK, points[1]).median == 400
@@ -78,11 +78,11 @@ def test_a_sweep_finds_its_figures() -> None:
         (ADOCK, "ours", [100, 200], [200, 400]),
     ]
     with pytest.raises(ValueError, match="not one for each seed"):
-        found.values("messages", ADOCK, Point(STOCK, 300).at)
+        found.values("messages", ADOCK, AdockPoint(STOCK, 300).at)
 
 
 def test_a_sweep_has_a_row_for_each_point_seed_and_decider() -> None:
-    points = [Point(load, 14, 9) for load in (TRAFFIC, STOCK_BY_MINUTE)]
+    points = [AdockPoint(load, 14, 9) for load in (TRAFFIC, STOCK_BY_MINUTE)]
     settings = Settings(quick=True)
     one, again = (adock_sweep.sweep(settings, points, settings.seeds(full=2, quick=2), record=True) for _ in range(2))
     assert len(one.rows) == 2 * 2 * len(ALL)
@@ -124,22 +124,22 @@ def like_the_paper(name: str, load: str, ratio: float | None, rate: int, subscri
     }
 
 
-def run_with(monkeypatch: pytest.MonkeyPatch, module: str, figures: Callable[..., Any], *, quick: bool) -> Sequence[Claim]:
+def run_with(monkeypatch: pytest.MonkeyPatch, module: str, figures: Callable[..., Any], *, quick: bool) -> Sequence[PaperClaim]:
     """Run an experiment whose simulations are replaced by made-up figures."""
 
-    def sweep(_settings: Settings, points: Sequence[Point], seeds: Sequence[int], *, record: bool = False) -> Sweep:
+    def sweep(_settings: Settings, points: Sequence[AdockPoint], seeds: Sequence[int], *, record: bool = False) -> AdockSweep:
         assert len(seeds) > 0
         assert record == (module == "adock_table1")
         return made([point.at for point in points], figures)
 
     found = import_module(f"experiments.{module}")
-    monkeypatch.setattr(adock_mixed, "compared", lambda *_: Compared(5, dict.fromkeys(ALL, 0)))
+    monkeypatch.setattr(adock_mixed, "compared", lambda *_: RangesCompared(5, dict.fromkeys(ALL, 0)))
     monkeypatch.setattr(adock_fig6 if module == "adock_fig7" else found, "sweep", sweep)
     result = found.run(Settings(quick=quick))
     assert result.plots
     assert result.notes
     assert {row["decider"] for row in result.rows} == set(ALL)
-    claims: Sequence[Claim] = result.claims
+    claims: Sequence[PaperClaim] = result.claims
     return claims
 
 
@@ -255,7 +255,7 @@ def test_they_are_in_the_catalogue() -> None:
 def test_figures_6_and_7_are_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
 
-    def sweep(_settings: Settings, points: Sequence[Point], seeds: Sequence[int]) -> Sweep:
+    def sweep(_settings: Settings, points: Sequence[AdockPoint], seeds: Sequence[int]) -> AdockSweep:
         calls.append(len(seeds))
         return made([point.at for point in points], like_the_paper)
 

@@ -14,9 +14,9 @@ from experiments.adock import links as adock_links
 from experiments.adock import mixed as adock_mixed
 from experiments.adock import setup as adock
 from experiments.adock import sweep as adock_sweep
-from experiments.adock.links import Outcome
-from experiments.adock.mixed import WINDOWS, Compared, compared, counted_right, published_in
-from experiments.adock.sweep import ADOCK, ALL, BAT, LOADS, STOCK_BY_MINUTE, Point
+from experiments.adock.links import RunCost
+from experiments.adock.mixed import WINDOWS, RangesCompared, compared, counted_right, published_in
+from experiments.adock.sweep import ADOCK, ALL, BAT, LOADS, STOCK_BY_MINUTE, AdockPoint
 from experiments.harness import Settings, conduct
 from streaming.windows.graph import Range
 
@@ -37,13 +37,13 @@ def test_there_are_windows_that_tumble_slide_sample_and_do_not_divide() -> None:
     kinds = Counter("tumble" if size == shift else "slide" if size > shift else "sample" for size, shift in WINDOWS)
     assert set(kinds) == {"tumble", "slide", "sample"}
     assert any(size > shift and size % shift for size, shift in WINDOWS)
-    world = adock.world(Point(STOCK_BY_MINUTE, 930, 360, windows=WINDOWS).setup(1, quick=True))
+    world = adock.world(AdockPoint(STOCK_BY_MINUTE, 930, 360, windows=WINDOWS).setup(1, quick=True))
     of_broker = Counter((each.broker, each.size_ms, each.shift_ms) for each in world.subscriptions if each.aggregate)
     assert len(of_broker) == len(world.overlay.subscribing) * len(WINDOWS)
 
 
 def test_what_was_published_in_a_range_is_the_sum_of_all_that_count_in_it() -> None:
-    setup = Point(STOCK_BY_MINUTE, 930, 45, windows=WINDOWS).setup(1, quick=True)
+    setup = AdockPoint(STOCK_BY_MINUTE, 930, 45, windows=WINDOWS).setup(1, quick=True)
     world = adock.world(replace(setup, seconds=40))
     figures = np.random.default_rng(1).integers(1, 1000, len(world.rows))
     found: Counter[Range] = Counter()
@@ -69,7 +69,7 @@ def test_a_wrong_result_is_counted(monkeypatch: pytest.MonkeyPatch, harm: str) -
     small(monkeypatch)
     right = adock_links.simulate
 
-    def wrong(world: adock.World, name: str, **options: object) -> Outcome:
+    def wrong(world: adock.World, name: str, **options: object) -> RunCost:
         outcome = right(world, name, **options)
         if name == BAT:
             range_ = min(outcome.results)
@@ -90,7 +90,7 @@ def test_a_wrong_result_is_counted(monkeypatch: pytest.MonkeyPatch, harm: str) -
 
 
 def test_nothing_compared_is_nothing_shown() -> None:
-    assert not counted_right({"stock": Compared(0, {ADOCK: 0})}).holds
+    assert not counted_right({"stock": RangesCompared(0, {ADOCK: 0})}).holds
 
 
 def test_a_small_run(monkeypatch: pytest.MonkeyPatch) -> None:

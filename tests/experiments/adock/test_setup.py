@@ -19,21 +19,21 @@ from experiments.adock import data as adock_data
 from experiments.adock import links as adock_links
 from experiments.adock import setup as adock
 from experiments.adock import static as adock_static
-from experiments.adock.setup import WINDOW_MS, Asked, Setup, World
+from experiments.adock.setup import WINDOW_MS, AdockSetup, AdockSubscription, AdockWorld
 from experiments.adock.sweep import AGGREGATE, ALL, FORWARD
-from streaming.windows.deciders import Because, Choice, Decision
+from streaming.windows.deciders import Choice, ChoiceReason, Decision
 from streaming.windows.graph import Graph, Range
 from streaming.windows.static import minimum_cover
 
-SMALL = Setup(seed=3, data=adock_data.STOCK, rate=9, subscriptions=60, ratio=2.0, seconds=40)
-MANY_SOURCES = Setup(seed=3, data=adock_data.TRAFFIC, rate=20, subscriptions=60, ratio=2.0, seconds=30)
+SMALL = AdockSetup(seed=3, data=adock_data.STOCK, rate=9, subscriptions=60, ratio=2.0, seconds=40)
+MANY_SOURCES = AdockSetup(seed=3, data=adock_data.TRAFFIC, rate=20, subscriptions=60, ratio=2.0, seconds=30)
 """What a subscription asks for is published at several brokers."""
-INTERWOVEN = Setup(3, adock_data.STOCK, rate=30, subscriptions=45, ratio=2.0, seconds=25, crosswise=True, plain=False)
+INTERWOVEN = AdockSetup(3, adock_data.STOCK, rate=30, subscriptions=45, ratio=2.0, seconds=25, crosswise=True, plain=False)
 """Any two ranges may have publications in common."""
 DECIDERS = [name for name in ALL if name != adock_static.STATIC]
 
 SETUPS = st.builds(
-    Setup,
+    AdockSetup,
     seed=st.integers(0, 3),
     data=st.just(adock_data.STOCK),
     rate=st.sampled_from([2.0, 8.0, 20.0]),
@@ -91,7 +91,7 @@ def test_ways_are_the_shortest() -> None:
 
 
 def test_a_third_are_aggregate_ones_and_every_broker_has_as_many() -> None:
-    world = adock.world(Setup(1, adock_data.STOCK, 1, 90, seconds=10))
+    world = adock.world(AdockSetup(1, adock_data.STOCK, 1, 90, seconds=10))
     assert Counter(each.aggregate for each in world.subscriptions) == {True: 30, False: 60}
     for aggregate, most in ((True, 4), (False, 7)):
         at = Counter(each.broker for each in world.subscriptions if each.aggregate == aggregate)
@@ -100,7 +100,7 @@ def test_a_third_are_aggregate_ones_and_every_broker_has_as_many() -> None:
 
 
 def test_all_are_aggregate_ones_where_none_are_plain() -> None:
-    world = adock.world(Setup(1, adock_data.STOCK, 1, 90, seconds=10, plain=False))
+    world = adock.world(AdockSetup(1, adock_data.STOCK, 1, 90, seconds=10, plain=False))
     assert all(each.aggregate for each in world.subscriptions)
     assert world.at_once == 0
 
@@ -114,7 +114,7 @@ def test_all_are_aggregate_ones_where_none_are_plain() -> None:
 @example(size=2_000, shift=6_000, issued=1_000, now=3_000)
 @example(size=2_000, shift=6_000, issued=1_000, now=2_999)
 def test_the_open_ranges_are_those_that_hold_now(size: int, shift: int, issued: int, now: int) -> None:
-    subscription = Asked("s", 4, (), True, issued % shift, shift, size)
+    subscription = AdockSubscription("s", 4, (), True, issued % shift, shift, size)
 
     def open_at(time: int) -> set[int]:
         starts = range(issued % shift - 200 * shift, time + 1, shift)
@@ -132,11 +132,11 @@ def test_the_open_ranges_are_those_that_hold_now(size: int, shift: int, issued: 
 @pytest.mark.parametrize("plain", [True, False])
 def test_mixed_windows_are_dealt_to_aggregate_subscriptions_in_turn(plain: bool) -> None:
     windows = ((10_000, 10_000), (7_000, 3_000), (2_000, 6_000))
-    world = adock.world(Setup(1, adock_data.STOCK, 1, 45, seconds=10, plain=plain, windows=windows))
+    world = adock.world(AdockSetup(1, adock_data.STOCK, 1, 45, seconds=10, plain=plain, windows=windows))
     dealt = [(each.size_ms, each.shift_ms) for each in world.subscriptions if each.aggregate]
     assert dealt == [windows[number % 3] for number in range(15 if plain else 45)]
     assert all(0 <= each.issued_ms < each.shift_ms for each in world.subscriptions)
-    alike = adock.world(Setup(1, adock_data.STOCK, 1, 45, seconds=10, plain=plain))
+    alike = adock.world(AdockSetup(1, adock_data.STOCK, 1, 45, seconds=10, plain=plain))
     assert {(each.size_ms, each.shift_ms) for each in alike.subscriptions} == {(WINDOW_MS, WINDOW_MS)}
     assert world.routing is alike.routing
 
@@ -145,24 +145,24 @@ def test_mixed_windows_are_dealt_to_aggregate_subscriptions_in_turn(plain: bool)
 
 
 def test_the_same_seed_is_the_same_world_and_another_is_not() -> None:
-    one, again, other = (adock.world(Setup(seed, adock_data.STOCK, 9, 9, seconds=20)) for seed in (1, 1, 2))
+    one, again, other = (adock.world(AdockSetup(seed, adock_data.STOCK, 9, 9, seconds=20)) for seed in (1, 1, 2))
     assert one.times_ms.tolist() == again.times_ms.tolist() != other.times_ms.tolist()
     assert len(one.times_ms) == 180
     assert 0 <= one.times_ms[0] <= one.times_ms[-1] < 20_000
 
 
-def source(world: World, row: int) -> int:
+def source(world: AdockWorld, row: int) -> int:
     """The broker that a row is published at, where it is not scattered."""
     publishing = world.overlay.publishing
     return publishing[world.data.publisher[row] % len(publishing)]
 
 
-def steiner(world: World, row: int, wanted: Sequence[Asked]) -> set[int]:
+def steiner(world: AdockWorld, row: int, wanted: Sequence[AdockSubscription]) -> set[int]:
     """The links from where a row is published to some subscriptions."""
     return {link.number for each in wanted for link in world.overlay.way(source(world, row), each.broker)}
 
 
-def matched(world: World, row: int) -> list[Asked]:
+def matched(world: AdockWorld, row: int) -> list[AdockSubscription]:
     return [each for number, each in enumerate(world.subscriptions) if world.routing.matches[row, number]]
 
 
@@ -173,7 +173,7 @@ def test_what_plain_subscriptions_want_crosses_at_once() -> None:
 
 
 @pytest.mark.parametrize("setup", [SMALL, MANY_SOURCES])
-def test_where_all_is_forwarded_a_publication_crosses_every_link_to_its_subscribers_once(setup: Setup) -> None:
+def test_where_all_is_forwarded_a_publication_crosses_every_link_to_its_subscribers_once(setup: AdockSetup) -> None:
     world = adock.world(setup)
     outcome = adock_links.simulate(world, FORWARD)
     assert outcome.messages == sum(len(steiner(world, row, matched(world, row))) for row in world.rows)
@@ -182,7 +182,7 @@ def test_where_all_is_forwarded_a_publication_crosses_every_link_to_its_subscrib
 
 
 @pytest.mark.parametrize("setup", [SMALL, MANY_SOURCES])
-def test_where_all_is_aggregated_a_range_crosses_every_link_to_its_subscriber_once(setup: Setup) -> None:
+def test_where_all_is_aggregated_a_range_crosses_every_link_to_its_subscriber_once(setup: AdockSetup) -> None:
     world = adock.world(setup)
     outcome = adock_links.simulate(world, AGGREGATE)
     crossed: set[tuple[Range, int]] = set()
@@ -215,7 +215,7 @@ class Whim:
         assert range_.end == now
         assert range_ == min(graph.ranges)
         heads = blake2b(repr((range_, len(graph))).encode()).digest()[0] % 2
-        return Decision(Choice.FORWARD if heads else Choice.AGGREGATE, Because.ALWAYS)
+        return Decision(Choice.FORWARD if heads else Choice.AGGREGATE, ChoiceReason.ALWAYS)
 
     def state(self) -> bytes:
         return b""
@@ -228,7 +228,7 @@ def value(number: int) -> int:
     return int.from_bytes(blake2b(number.to_bytes(8, "big"), digest_size=12).digest(), "big")
 
 
-def counted(world: World) -> dict[Range, int]:
+def counted(world: AdockWorld) -> dict[Range, int]:
     """What each range holds, straight from what was published."""
     found: Counter[Range] = Counter()
     for number, (row, now) in enumerate(zip(world.rows, world.times_ms.tolist(), strict=True)):
@@ -241,7 +241,7 @@ def counted(world: World) -> dict[Range, int]:
 @laws(20)
 @given(setup=SETUPS)
 @example(setup=INTERWOVEN)
-def test_every_subscriber_counts_every_publication_once_whoever_decides(setup: Setup) -> None:
+def test_every_subscriber_counts_every_publication_once_whoever_decides(setup: AdockSetup) -> None:
     world = adock.world(setup)
     expected = counted(world)
     for name in DECIDERS:
@@ -252,7 +252,7 @@ def test_every_subscriber_counts_every_publication_once_whoever_decides(setup: S
 
 @laws(8)
 @given(setup=SETUPS)
-def test_nobody_sends_less_than_the_optimum_of_what_was_offered(setup: Setup) -> None:
+def test_nobody_sends_less_than_the_optimum_of_what_was_offered(setup: AdockSetup) -> None:
     world = adock.world(setup)
     for name in DECIDERS:
         outcome = adock_links.simulate(world, name, record=True)

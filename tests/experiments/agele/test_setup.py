@@ -16,10 +16,10 @@ from experiments.agele import fig3 as agele_fig3
 from experiments.agele import fig4 as agele_fig4
 from experiments.agele import fig5 as agele_fig5
 from experiments.agele import fig6 as agele_fig6
-from experiments.agele.comparison import Compared, Sample, rising
+from experiments.agele.comparison import BesideSiena, SeedSample, rising
 from experiments.agele.setup import (
+    AgeleSetup,
     Outcomes,
-    Setup,
     Times,
     event_times,
     gatherer_of,
@@ -30,14 +30,14 @@ from experiments.agele.setup import (
     simulate,
 )
 from experiments.agele.ways import Siena, Ways, detour, gathered, siena, ways_of
-from experiments.harness import Claim, Settings, Spread
-from streaming.model.outputs import Outcome, Why
+from experiments.harness import PaperClaim, Settings, Spread
+from streaming.model.outputs import MessageReason, Outcome
 
 SMALL = [(1, 12, "random"), (2, 30, "random"), (3, 40, "scale-free"), (4, 25, "tree")]
 
 
-def small(seed: int, brokers: int, kind: str, **more: Any) -> Setup:
-    return Setup(seed, brokers=brokers, overlay=kind, **more)
+def small(seed: int, brokers: int, kind: str, **more: Any) -> AgeleSetup:
+    return AgeleSetup(seed, brokers=brokers, overlay=kind, **more)
 
 
 def figures(outcomes: Outcomes) -> tuple[Any, ...]:
@@ -77,22 +77,22 @@ def test_the_gatherer_alone_comes_to_what_the_whole_overlay_comes_to(
     "more", [{"gatherer": "median"}, {"gatherer": "root"}, {"rendezvous": "b07"}, {"redundant": 1e9}], ids=str
 )
 def test_so_it_does_wherever_the_gatherer_is_and_however_long_it_remembers(more: Mapping[str, Any]) -> None:
-    setup = Setup(5, brokers=40, **more)
+    setup = AgeleSetup(5, brokers=40, **more)
     ways = ways_of(setup)
     assert figures(gathered(setup, ways)) == figures(measure(setup))
     if "rendezvous" in more:
         assert ways.gatherer == 6
-        assert figures(gathered(Setup(5, brokers=40), replace(ways, gatherer=6))) == figures(gathered(setup, ways))
+        assert figures(gathered(AgeleSetup(5, brokers=40), replace(ways, gatherer=6))) == figures(gathered(setup, ways))
 
 
 @pytest.mark.parametrize(("seed", "brokers", "burst"), [(4, 30, 2), (11, 100, 4)])
 def test_so_it_does_when_messages_arrive_at_the_same_time(seed: int, brokers: int, burst: float) -> None:
-    setup = Setup(seed, brokers=brokers, burst=burst, merge=0, redundant=1, messages_per_publisher=3)
+    setup = AgeleSetup(seed, brokers=brokers, burst=burst, merge=0, redundant=1, messages_per_publisher=3)
     assert figures(gathered(setup, ways_of(setup))) == figures(measure(setup))
 
 
 def test_where_brokers_on_the_way_decide_too_the_gatherer_alone_is_not_enough() -> None:
-    setup = Setup(1, brokers=20, early=True)
+    setup = AgeleSetup(1, brokers=20, early=True)
     with pytest.raises(ValueError, match="only `measure`"):
         gathered(setup, ways_of(setup))
 
@@ -113,7 +113,7 @@ def test_without_thresholds_what_is_left_is_the_detour_and_with_them_no_more_tha
 
 
 def test_ways_are_those_of_the_routing_tree() -> None:
-    setup = Setup(3, brokers=40)
+    setup = AgeleSetup(3, brokers=40)
     overlay = overlay_of(setup)
     ways, plan = ways_of(setup, overlay), plan_of(setup, overlay)
     tree = nx.Graph({broker: list(links) for broker, links in ways.tree.items()})
@@ -135,11 +135,11 @@ def test_ways_are_those_of_the_routing_tree() -> None:
 
 @pytest.mark.parametrize("more", [{}, {"early": True}, {"gatherer": "root", "redundant": 1e9, "early": True}], ids=str)
 def test_every_message_is_suppressed_or_leaves_the_gatherer_or_nobody_wanted_it(more: Mapping[str, Any]) -> None:
-    setup = Setup(7, brokers=50, **more)
+    setup = AgeleSetup(7, brokers=50, **more)
     simulator, outcomes = simulate(setup), measure(setup)
     assert all(books.balanced for books in simulator.books.values())
     books = simulator.books[gatherer_of(simulator.plan)]
-    left = books.total(Outcome.TOLD) + books.total(Outcome.FORWARDED) + books.outcomes[Outcome.MERGED, Why.UNWANTED]
+    left = books.total(Outcome.TOLD) + books.total(Outcome.FORWARDED) + books.outcomes[Outcome.MERGED, MessageReason.UNWANTED]
     assert books.total(Outcome.HELD) == 0
     assert outcomes.suppressed == outcomes.duplicates + outcomes.merged
     assert round(outcomes.suppressed * outcomes.messages) + left == outcomes.messages == len(publications(setup))
@@ -148,7 +148,7 @@ def test_every_message_is_suppressed_or_leaves_the_gatherer_or_nobody_wanted_it(
 
 
 def test_dropping_early_spares_links_and_still_everybody_learns_everything() -> None:
-    setup = Setup(7, brokers=50)
+    setup = AgeleSetup(7, brokers=50)
 
     def learned(simulator: Any) -> dict[str, set[str]]:
         facts: dict[str, set[str]] = {}
@@ -165,12 +165,12 @@ def test_dropping_early_spares_links_and_still_everybody_learns_everything() -> 
 
 
 def test_the_same_seed_is_the_same_run_and_another_is_another() -> None:
-    one, again, other = (measure(Setup(seed, brokers=30)) for seed in (1, 1, 2))
+    one, again, other = (measure(AgeleSetup(seed, brokers=30)) for seed in (1, 1, 2))
     assert one == again != other
 
 
 def shrink(monkeypatch: pytest.MonkeyPatch, module: ModuleType, **smaller: Any) -> None:
-    monkeypatch.setattr(module, "Setup", partial(Setup, brokers=40))
+    monkeypatch.setattr(module, "Setup", partial(AgeleSetup, brokers=40))
     for name, value in smaller.items():
         monkeypatch.setattr(module, name, value)
 
@@ -181,7 +181,7 @@ def shrink(monkeypatch: pytest.MonkeyPatch, module: ModuleType, **smaller: Any) 
         (agele_fig3, {"MESSAGES": (1.0,)}),
         (agele_fig4, {}),
         (agele_fig5, {"SOME_SIZES": (100,)}),
-        (agele_fig6, {"SOME_SIZES": (100,), "_overlays": lambda _: [Setup(1, brokers=40)]}),
+        (agele_fig6, {"SOME_SIZES": (100,), "_overlays": lambda _: [AgeleSetup(1, brokers=40)]}),
         (agele_better, {"SOME_SIZES": (30, 40)}),
     ],
 )
@@ -206,20 +206,20 @@ def flat(value: float) -> Spread:
     return Spread(value, value, value, 3)
 
 
-def sample(**figures: float) -> Sample:
+def sample(**figures: float) -> SeedSample:
     usual = {"suppressed": 0.75, "duplicates": 0.5, "merged": 0.25, "received": 0.1, "known": 0.1, "load": 0.2}
-    return Sample(**{name: flat(value) for name, value in (usual | figures).items()})
+    return SeedSample(**{name: flat(value) for name, value in (usual | figures).items()})
 
 
-def broken(claims: list[Claim]) -> list[str]:
+def broken(claims: list[PaperClaim]) -> list[str]:
     return [claim.claim for claim in claims if not claim.holds]
 
 
 def test_a_run_beside_siena() -> None:
     ours = Outcomes(messages=10, duplicates=0.5, merged=0.25, times=Times(66.0, 15.0), link_messages=30)
-    run = Compared(ours, Siena(Times(60.0, 12.0), 120))
+    run = BesideSiena(ours, Siena(Times(60.0, 12.0), 120))
     assert (run.more.received, run.more.known) == pytest.approx((0.1, 0.25))
-    cells = Sample.of([run, run]).cells()
+    cells = SeedSample.of([run, run]).cells()
     assert (cells["suppressed"], cells["load"], cells["known_low"]) == pytest.approx((0.75, 0.25, 0.25))
 
 
@@ -341,8 +341,8 @@ def test_the_claims_of_ours_beside_the_papers() -> None:
 def test_overlays_are_chosen_by_the_eccentricity_of_their_centre(monkeypatch: pytest.MonkeyPatch) -> None:
     near: dict[int, int] = dict(zip(Settings(quick=True).seeds(40, 5), (9, 6, 8, 6, 8), strict=True))
 
-    def ways(setup: Setup) -> Ways:
-        found = ways_of(Setup(1, brokers=4))
+    def ways(setup: AgeleSetup) -> Ways:
+        found = ways_of(AgeleSetup(1, brokers=4))
         return replace(found, hops=found.hops * 0 + near[setup.seed])
 
     monkeypatch.setattr(agele_fig6, "ways_of", ways)

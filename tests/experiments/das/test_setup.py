@@ -17,16 +17,16 @@ from experiments.das import adaptive as das_adaptive
 from experiments.das import profiles as das_profiles
 from experiments.das import setup as das
 from experiments.das import strategies
-from experiments.das.adaptive import ALL, PARTLY, UNWANTED, WIDE, Outcome, Traffic, simulate
-from experiments.das.setup import EVENT, LINE, PROFILE, RENDEZVOUS, STRATEGIES, TREE, Setup, Workload
-from experiments.das.strategies import Point, Sweep
-from experiments.harness import Cell, Claim, Settings, conduct
+from experiments.das.adaptive import ALL, PARTLY, UNWANTED, WIDE, AdaptiveRun, Traffic, simulate
+from experiments.das.setup import EVENT, LINE, PROFILE, RENDEZVOUS, STRATEGIES, TREE, DasSetup, DasWorkload
+from experiments.das.strategies import DasPoint, DasSweep
+from experiments.harness import Cell, PaperClaim, Settings, conduct
 from streaming.model.outputs import FilterDecided
 from tidings.message import Message
 from tidings.topic import Filtering
 from topology.profile import EVERYTHING
 
-SMALL = Setup(parents=(1, 2), profiles=6)
+SMALL = DasSetup(parents=(1, 2), profiles=6)
 """b1 - b2 - b3, two profiles each; b2 is the rendezvous."""
 TIMES = ("efficiency", "saturation")
 
@@ -35,19 +35,19 @@ TIMES = ("efficiency", "saturation")
 
 
 def test_exactly_the_share_matches_and_brokers_take_turns() -> None:
-    published = das.publications(SMALL, Workload(1, 30, 0.4))
+    published = das.publications(SMALL, DasWorkload(1, 30, 0.4))
     wanted = [message for _, message in published if message.fields[das.ATTRIBUTE] in range(100_000, 100_006)]
     assert len(wanted) == 12
     assert [broker for broker, _ in published[:4]] == ["b1", "b2", "b3", "b1"]
 
 
 def test_the_same_seed_publishes_the_same_and_another_does_not() -> None:
-    one, again, other = (das.publications(SMALL, Workload(seed, 30, 0.5)) for seed in (1, 1, 2))
+    one, again, other = (das.publications(SMALL, DasWorkload(seed, 30, 0.5)) for seed in (1, 1, 2))
     assert one == again
     assert one != other
 
 
-def homes(setup: Setup, workload: Workload) -> list[tuple[str, str | None]]:
+def homes(setup: DasSetup, workload: DasWorkload) -> list[tuple[str, str | None]]:
     """Where each event is published, and the broker that wants it."""
     found = []
     for broker, message in das.publications(setup, workload):
@@ -59,17 +59,17 @@ def homes(setup: Setup, workload: Workload) -> list[tuple[str, str | None]]:
 
 
 def test_covering_does_not_change_where_events_are_wanted() -> None:
-    workload = Workload(3, 40, 0.6)
-    assert homes(Setup(profiles=80), workload) == homes(Setup(profiles=80, covering=5), workload)
+    workload = DasWorkload(3, 40, 0.6)
+    assert homes(DasSetup(profiles=80), workload) == homes(DasSetup(profiles=80, covering=5), workload)
 
 
 @pytest.mark.parametrize(("locality", "near"), [(0.0, 0), (1.0, 40)])
 def test_locality_is_the_share_that_is_wanted_where_it_is_published(locality: float, near: int) -> None:
-    assert sum(here == home for here, home in homes(Setup(), Workload(3, 40, 1, locality))) == near
+    assert sum(here == home for here, home in homes(DasSetup(), DasWorkload(3, 40, 1, locality))) == near
 
 
 def test_values_are_dealt_to_brokers_and_types_alike() -> None:
-    setup = Setup(TREE, profiles=180, rendezvous=(1, 2))
+    setup = DasSetup(TREE, profiles=180, rendezvous=(1, 2))
     dealt = [setup.home(value) for value in range(setup.values)]
     assert {dealt.count(at) for at in product(setup.brokers, setup.types)} == {10}
 
@@ -77,7 +77,7 @@ def test_values_are_dealt_to_brokers_and_types_alike() -> None:
 @pytest.mark.parametrize("wrong", [{"profiles": 81, "covering": 2}, {"profiles": 3}, {"profiles": 4, "rendezvous": (1, 2)}])
 def test_a_setup_that_cannot_be_dealt_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="every broker needs a value"):
-        Setup(**wrong)
+        DasSetup(**wrong)
 
 
 # ---- the measures -----------------------------------------------------------------------------------------------------
@@ -98,12 +98,12 @@ def test_what_brokers_hold(filtering: Filtering, profiles: int, entries: int, fu
 
 
 def test_covered_profiles_are_held_once_elsewhere() -> None:
-    covered = Setup(parents=(1, 2), profiles=12, covering=2)
+    covered = DasSetup(parents=(1, 2), profiles=12, covering=2)
     assert [das.held(covered, strategy).profiles for strategy in STRATEGIES] == [12, 12 + 12, 12 + 4]
 
 
 def test_duplication_is_the_number_of_brokers_and_the_way_to_the_rendezvous() -> None:
-    setup = Setup(TREE, profiles=90, rendezvous=(2,))
+    setup = DasSetup(TREE, profiles=90, rendezvous=(2,))
     hops = nx.single_source_shortest_path_length(overlay(setup), "b2")
     assert das.held(setup, PROFILE).profiles == 90 * 9
     assert das.held(setup, RENDEZVOUS).profiles == sum(10 * (1 + far) for far in hops.values())
@@ -114,11 +114,11 @@ def test_a_profile_that_became_more_general_is_not_counted_as_values() -> None:
         das._equalities(EVERYTHING)
 
 
-def overlay(setup: Setup) -> nx.Graph[str]:
+def overlay(setup: DasSetup) -> nx.Graph[str]:
     return nx.Graph([(f"b{parent}", f"b{number}") for number, parent in enumerate(setup.parents, 2)])
 
 
-def crossings(setup: Setup, filtering: Filtering, workload: Workload) -> int:
+def crossings(setup: DasSetup, filtering: Filtering, workload: DasWorkload) -> int:
     """How many links carry each event, by the shape of the overlay alone."""
     graph, total = overlay(setup), 0
     for (broker, message), (_, home) in zip(das.publications(setup, workload), homes(setup, workload), strict=True):
@@ -135,14 +135,14 @@ def crossings(setup: Setup, filtering: Filtering, workload: Workload) -> int:
 @pytest.mark.parametrize(
     "setup",
     [
-        Setup(LINE, profiles=16),
-        Setup(TREE[:4], profiles=20, covering=2),
-        Setup(TREE, profiles=54, rendezvous=(1, 2, 7)),
+        DasSetup(LINE, profiles=16),
+        DasSetup(TREE[:4], profiles=20, covering=2),
+        DasSetup(TREE, profiles=54, rendezvous=(1, 2, 7)),
     ],
 )
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_events_cross_the_links_that_the_strategy_says(setup: Setup, strategy: Filtering) -> None:
-    workload = Workload(5, 40, 0.6)
+def test_events_cross_the_links_that_the_strategy_says(setup: DasSetup, strategy: Filtering) -> None:
+    workload = DasWorkload(5, 40, 0.6)
     measured = das.measure(setup, strategy, workload)
     assert measured.link_messages == crossings(setup, strategy, workload) / 40
     assert measured.notifications == pytest.approx(0.6 * setup.covering)
@@ -182,7 +182,7 @@ def test_only_what_brokers_do_with_events_is_timed(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_run_in_turns_comes_to_the_same() -> None:
-    workload = Workload(7, 35, 0.5)
+    workload = DasWorkload(7, 35, 0.5)
     run = das.Run(SMALL, PROFILE, workload)
     for share in (0.1, 0.5, 1):
         run.advance(share)
@@ -196,7 +196,7 @@ def test_a_run_in_turns_comes_to_the_same() -> None:
 
 
 def test_a_sweep_has_a_row_for_each_point_seed_and_strategy() -> None:
-    points = [Point({"n": n}, SMALL, n / 2) for n in (1, 2)]
+    points = [DasPoint({"n": n}, SMALL, n / 2) for n in (1, 2)]
     settings = Settings()
     one, again = (strategies.sweep(settings, points, 9, settings.seeds(full=2, quick=1)) for _ in range(2))
     assert len(one.rows) == 2 * 2 * 3
@@ -208,7 +208,7 @@ def test_a_sweep_has_a_row_for_each_point_seed_and_strategy() -> None:
     assert one.median("link_messages", EVENT, n=2) == 2
 
 
-def made(points: Sequence[Mapping[str, Cell]], figures: Callable[..., Mapping[str, float]]) -> Sweep:
+def made(points: Sequence[Mapping[str, Cell]], figures: Callable[..., Mapping[str, float]]) -> DasSweep:
     """A sweep of two seeds with figures that a function makes up; what it does not say is 1."""
     usual = dict.fromkeys(("link_messages", "load_bytes", "duplication", "entries", "fullest", "efficiency", "saturation"), 1.0)
     rows: list[dict[str, Cell]] = []
@@ -217,7 +217,7 @@ def made(points: Sequence[Mapping[str, Cell]], figures: Callable[..., Mapping[st
         for strategy, one in said.items():
             relative = one["efficiency"] / said[EVENT]["efficiency"]
             rows.append({**at, "strategy": str(strategy), "seed": seed, **one, "relative": relative})
-    return Sweep(rows, 2)
+    return DasSweep(rows, 2)
 
 
 def test_a_sweep_finds_its_figures() -> None:
@@ -314,10 +314,10 @@ LIKE_THE_PAPER: dict[str, Callable[..., dict[str, float]]] = {
 }
 
 
-def run_with(monkeypatch: pytest.MonkeyPatch, module: str, figures: Callable[..., Any], *, quick: bool) -> Sequence[Claim]:
+def run_with(monkeypatch: pytest.MonkeyPatch, module: str, figures: Callable[..., Any], *, quick: bool) -> Sequence[PaperClaim]:
     """Run an experiment whose simulations are replaced by made-up figures."""
 
-    def sweep(_settings: Settings, points: Sequence[Point], events: int, seeds: Sequence[int]) -> Sweep:
+    def sweep(_settings: Settings, points: Sequence[DasPoint], events: int, seeds: Sequence[int]) -> DasSweep:
         assert events > 0
         assert len(seeds) > 0
         return made([point.at for point in points], figures)
@@ -327,7 +327,7 @@ def run_with(monkeypatch: pytest.MonkeyPatch, module: str, figures: Callable[...
     assert result.plots
     assert result.notes
     assert {str(strategy) for strategy in STRATEGIES} == {row["strategy"] for row in result.rows}
-    claims: Sequence[Claim] = result.claims
+    claims: Sequence[PaperClaim] = result.claims
     return claims
 
 
@@ -461,10 +461,10 @@ def test_rates_of_traffic() -> None:
     assert rates(das_adaptive.by_turns(Random(1), 100), 2 * 2) == [1, 0] * 2
 
 
-def found_of(adaptive: Outcome, profile: Outcome) -> dict[tuple[str, int, Filtering], Outcome]:
+def found_of(adaptive: AdaptiveRun, profile: AdaptiveRun) -> dict[tuple[str, int, Filtering], AdaptiveRun]:
     """The same made-up outcomes for every workload, the last seed's replaced by what is to be judged."""
-    much = Outcome(told=7, crossed=(50, 300), asked=(0, 0), decided=())
-    usual = Outcome(told=7, crossed=(50, 100), asked=(50, 100), decided=())
+    much = AdaptiveRun(told=7, crossed=(50, 300), asked=(0, 0), decided=())
+    usual = AdaptiveRun(told=7, crossed=(50, 100), asked=(50, 100), decided=())
     found = {(name, 1, s): usual if s in (PROFILE, Filtering.ADAPTIVE) else much for name in WORKLOADS for s in ALL}
     said = {EVENT: much, RENDEZVOUS: much, PROFILE: profile, Filtering.ADAPTIVE: adaptive}
     return found | {(name, 2, s): outcome for name in WORKLOADS for s, outcome in said.items()}
@@ -483,18 +483,18 @@ WORKLOADS = das_adaptive.RANDOM | das_adaptive.REGULAR
     ],
 )
 def test_claims_about_the_adaptive_choice(crossed: int, asked: int, told: int, holds: list[bool]) -> None:
-    profile = Outcome(told=7, crossed=(50, 100), asked=(50, 100), decided=())
-    found = found_of(Outcome(told, (50, crossed), (50, asked), ()), profile)
+    profile = AdaptiveRun(told=7, crossed=(50, 100), asked=(50, 100), decided=())
+    found = found_of(AdaptiveRun(told, (50, crossed), (50, asked), ()), profile)
     assert [claim.holds for claim in das_adaptive.claims(found, (1, 2))] == holds
     assert das_adaptive.excess(found, "abrupt", 2) == pytest.approx(crossed / 100 - 1)
     assert das_adaptive.saved(found, "abrupt", 2) == pytest.approx(1 - asked / 100)
 
 
 def test_an_example_of_a_decision_is_quoted() -> None:
-    profile = Outcome(told=7, crossed=(100,), asked=(100,), decided=())
+    profile = AdaptiveRun(told=7, crossed=(100,), asked=(100,), decided=())
     decided = FilterDecided("b1", "reading", 0, 1000, "event", "99 % were wanted", 50, 49, {})
     found = found_of(profile, profile)
-    found["abrupt", 1, Filtering.ADAPTIVE] = Outcome(7, (100,), (100,), (decided,))
+    found["abrupt", 1, Filtering.ADAPTIVE] = AdaptiveRun(7, (100,), (100,), (decided,))
     assert das_adaptive._examples(found, 2) == []
     (said,) = das_adaptive._examples(found, 1)
     assert "has 1 decisions (0 to profile, 1 to event)" in said

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from clients.topics import service_topics
-from service.kafka.acls import Operation, Resource, Role, acls, render_table
+from service.kafka.acls import Operation, Party, Resource, acls, render_table
 from tidings import names
 from tidings.control import DEFAULT_BROKER
 
@@ -27,35 +27,35 @@ def test_the_rights_are_documented():
 
 def test_the_service_has_rights_on_every_kafka_topic_that_it_makes():
     made = {spec.name for spec in service_topics(1, 1)} | {names.publish_topic("b"), names.link_topic("a", "b"), "notify.s"}
-    rights = acls(Role.SETUP)
+    rights = acls(Party.SETUP)
     assert all(any(name == a.name or (a.prefixed and name.startswith(a.name)) for a in rights) for name in made)
     assert {a.operation for a in rights} == {Operation.CREATE}
 
 
 def test_only_who_changes_control_data_may_write_it():
-    writers = {role for role in Role for a in acls(role, "x") if (a.name, a.operation) == (names.CONTROL, Operation.WRITE)}
-    assert writers == {Role.CONTROL}
+    writers = {role for role in Party for a in acls(role, "x") if (a.name, a.operation) == (names.CONTROL, Operation.WRITE)}
+    assert writers == {Party.CONTROL}
 
 
 def test_only_the_service_may_write_what_others_trust():
     own = {names.CLOCK, names.BOOKS, names.LATE, names.DEAD_LETTER, names.DECISIONS, names.OFFERS, "notify.", "link."}
-    writers = {role for role in Role for a in acls(role, "x") if a.name in own and a.operation is Operation.WRITE}
-    assert writers == {Role.SERVICE}
+    writers = {role for role in Party for a in acls(role, "x") if a.name in own and a.operation is Operation.WRITE}
+    assert writers == {Party.SERVICE}
 
 
 def test_who_follows_decisions_reads_these_alone():
-    rights = {(a.name, a.operation) for a in acls(Role.DECISIONS) if a.resource is Resource.TOPIC}
+    rights = {(a.name, a.operation) for a in acls(Party.DECISIONS) if a.resource is Resource.TOPIC}
     assert rights == {(names.DECISIONS, Operation.READ)}
 
 
 def test_what_brokers_offer_is_between_the_service_and_itself():
-    users = {(role, a.operation) for role in Role for a in acls(role, "x") if a.name == names.OFFERS}
+    users = {(role, a.operation) for role in Party for a in acls(role, "x") if a.name == names.OFFERS}
     of_service = {Operation.READ, Operation.WRITE, Operation.DESCRIBE_CONFIGS}
-    assert users == {(Role.SETUP, Operation.CREATE), *((Role.SERVICE, operation) for operation in of_service)}
+    assert users == {(Party.SETUP, Operation.CREATE), *((Party.SERVICE, operation) for operation in of_service)}
 
 
-@pytest.mark.parametrize("role", Role)
-def test_no_right_is_listed_twice_and_none_is_about_everything(role: Role):
+@pytest.mark.parametrize("role", Party)
+def test_no_right_is_listed_twice_and_none_is_about_everything(role: Party):
     rights = [(a.resource, a.name, a.prefixed, a.operation) for a in acls(role, DEFAULT_BROKER)]
     assert len(set(rights)) == len(rights)
     assert all(name and "*" not in name for _, name, _, _ in rights)
@@ -63,6 +63,6 @@ def test_no_right_is_listed_twice_and_none_is_about_everything(role: Role):
 
 def test_a_name_grants_nothing_beyond_itself():
     """`alice` must not reach what belongs to `alice2`: names of users are never prefixes."""
-    for role in (Role.PUBLISHER, Role.SUBSCRIBER):
+    for role in (Party.PUBLISHER, Party.SUBSCRIBER):
         assert not any(a.prefixed for a in acls(role, "alice"))
-    assert {a.name for a in acls(Role.SUBSCRIBER, "alice") if a.resource is Resource.TOPIC} == {"notify.alice"}
+    assert {a.name for a in acls(Party.SUBSCRIBER, "alice") if a.resource is Resource.TOPIC} == {"notify.alice"}

@@ -25,7 +25,7 @@ from clients.subscriber import Subscriber
 from clients.topics import delivery_specs, ensure_topics, link_specs, publish_specs, service_topics
 from producers.publisher import Publisher
 from service.directory.directory import ServiceDirectory
-from service.kafka.acls import Acl, Role, acls, grant, revoke
+from service.kafka.acls import Acl, Party, acls, grant, revoke
 from service.kafka.embedded import EmbeddedKafka
 from service.kafka.java import Java
 from service.kafka.secured import Guard, with_certificate, with_password
@@ -44,12 +44,12 @@ pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(300)]
 
 PASSWORDS = {name: f'hush-{name}-\\"hush' for name in ("admin", "tidings", "press", "desk", "chief", "clerk", "judge", "auditor")}
 ROLES = {
-    "press": (Role.PUBLISHER, "b1"),
-    "desk": (Role.SUBSCRIBER, "desk"),
-    "chief": (Role.CONTROL, ""),
-    "clerk": (Role.BOOKS, ""),
-    "judge": (Role.DECISIONS, ""),
-    "auditor": (Role.AUDITOR, ""),
+    "press": (Party.PUBLISHER, "b1"),
+    "desk": (Party.SUBSCRIBER, "desk"),
+    "chief": (Party.CONTROL, ""),
+    "clerk": (Party.BOOKS, ""),
+    "judge": (Party.DECISIONS, ""),
+    "auditor": (Party.AUDITOR, ""),
 }
 """Who the users are, but for the service itself."""
 
@@ -80,7 +80,7 @@ class Secured:
             self.kafka.certificate_bootstrap, with_certificate(self.authority.certificate, self.authority.issue(name))
         )
 
-    def grant(self, name: str, *roles: Role) -> None:
+    def grant(self, name: str, *roles: Party) -> None:
         grant(self.with_password("admin"), name, [right for role in roles for right in acls(role)])
 
     def audit(self, name: str, since: int = 0) -> tuple[set[tuple[str, str, bool, str]], list[str]]:
@@ -145,7 +145,7 @@ def publish(connection: Connection, *messages: Message, broker: str = "b1") -> N
 
 def test_with_passwords_everybody_can_do_their_part_and_all_rights_are_used(secured: Secured, tmp_path: Path) -> None:
     """Runs first, while the Kafka has no topics: to make them takes rights too."""
-    secured.grant("tidings", Role.SERVICE, Role.SETUP)
+    secured.grant("tidings", Party.SERVICE, Party.SETUP)
     press, desk, clerk = (secured.with_password(name) for name in ("press", "desk", "clerk"))
     since = secured.audited()
     with start(tmp_path, secured.with_password("tidings")) as service:
@@ -176,7 +176,7 @@ def test_with_passwords_everybody_can_do_their_part_and_all_rights_are_used(secu
         assert leaks(service, clerk, tmp_path, secrets) == []
     used, refused = secured.audit("tidings", since)
     assert refused == []
-    granted = keys_of((*acls(Role.SERVICE), *acls(Role.SETUP)))
+    granted = keys_of((*acls(Party.SERVICE), *acls(Party.SETUP)))
     assert used == granted
     assert leaks(service, clerk, tmp_path, secrets) == []
 
@@ -185,8 +185,8 @@ def test_with_certificates_and_topics_made_beforehand(secured: Secured, tmp_path
     """A name has the same rights however it logs in; and the service need not be allowed to make Kafka topics."""
     admin = secured.with_certificate("admin")
     make_topics(admin)
-    revoke(admin, "tidings", acls(Role.SETUP))
-    secured.grant("tidings", Role.SERVICE)
+    revoke(admin, "tidings", acls(Party.SETUP))
+    secured.grant("tidings", Party.SERVICE)
     since = secured.audited()
     with start(tmp_path, secured.with_certificate("tidings")) as service:
         service.connection = secured.with_certificate("chief")
@@ -291,7 +291,7 @@ def test_nobody_may_do_more_than_their_part(secured: Secured) -> None:
 
 def test_the_service_may_not_write_control_data_nor_what_is_not_its_own(secured: Secured) -> None:
     make_topics(secured.with_password("admin"))
-    secured.grant("tidings", Role.SERVICE)
+    secured.grant("tidings", Party.SERVICE)
     tidings = secured.with_password("tidings")
     assert TOPICS - writable(tidings) == {"control", "payroll"}
     assert readable(tidings) == {"control", "clock", "books", "offers", *_INPUTS}

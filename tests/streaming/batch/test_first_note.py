@@ -11,7 +11,7 @@ import pandas as pd
 from streaming.batch.first_note import Seed, write_seed
 from streaming.batch.resplit import resplit
 from streaming.batch.store import Store, read_note
-from streaming.spark.events import BucketSettings, bucket_function, snapshot_path
+from streaming.spark.events import BucketSpec, bucket_function, snapshot_path
 from streaming.world.buckets import LIMITS, SECRET, TICKER, Buckets, columns_of, log_of
 from streaming.world.one_broker import Script, subscription, topic
 from tidings.registers import Bounds
@@ -68,7 +68,7 @@ def batch(folder: Path, script: Script, log: list[Any], state: GroupState) -> li
     control.mkdir(exist_ok=True)
     for version, snapshot in script.snapshots.items():
         snapshot_path(control, version).write_text(snapshot.to_json())
-    settings = BucketSettings(TICKER, str(control), str(folder / "state"), SECRET, limits=LIMITS)
+    settings = BucketSpec(TICKER, str(control), str(folder / "state"), SECRET, limits=LIMITS)
     columns, facts = columns_of(log)
     frame = pd.DataFrame({**columns, "facts": facts})
     found = list(bucket_function(settings)((0,), [frame], state))

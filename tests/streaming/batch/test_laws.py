@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from streaming.batch.desk import FastDesk
+from streaming.batch.desk import BatchDesk
 from streaming.batch.engine import Setting, process
+from streaming.batch.memory import PackedMemory
 from streaming.batch.reading import rows_of
-from streaming.batch.shelf import Shelf
 from streaming.batch.store import Store, read_note
 from streaming.broker.state import BucketState, Rules
 from streaming.model.outputs import Decided, Output, PutAside, Send, Tell
@@ -87,8 +87,8 @@ def by_key(outputs: list[Output]) -> dict[Any, list[Any]]:
 
 def remembered(state: BucketState) -> list[Any]:
     """Every slot, in order; with the sources of the fast engine taken out of its table."""
-    if isinstance(state.slots, Shelf):
-        desk = FastDesk(state, lambda _: Plan(Snapshot()), Rules(), shelf=state.slots)
+    if isinstance(state.slots, PackedMemory):
+        desk = BatchDesk(state, lambda _: Plan(Snapshot()), Rules(), shelf=state.slots)
         return [
             (at, structs.replace(slot, open=[structs.replace(event, sources=desk.sources_of(event)) for event in slot.open]))
             for at, slot in state.slots.items()

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from streaming.batch.desk import FastDesk
+from streaming.batch.desk import BatchDesk
 from streaming.batch.first_note import Seed, read_seed, write_seed
+from streaming.batch.memory import PackedMemory
 from streaming.batch.resplit import resplit
-from streaming.batch.shelf import Shelf
 from streaming.batch.store import Bucket
 from streaming.broker.state import BucketState, Filter, FilterMode, Rules
 from streaming.model.books import total
@@ -113,8 +113,8 @@ def by_key(outputs: list[Output]) -> dict[Any, list[Any]]:
 def remembered(state: BucketState, now_ms: int) -> dict[Any, Any]:
     """Every slot, with the sources of the fast engine taken out of its table; graves that nobody needs may be there or not."""
     sources = None
-    if isinstance(state.slots, Shelf):
-        sources = FastDesk(state, lambda _: Plan(Snapshot()), Rules(), shelf=state.slots).sources_of
+    if isinstance(state.slots, PackedMemory):
+        sources = BatchDesk(state, lambda _: Plan(Snapshot()), Rules(), shelf=state.slots).sources_of
     return {
         at: structs.replace(
             slot,
@@ -260,7 +260,7 @@ def test_counts_of_adaptive_filters_are_added_up():
 
 
 def bucket_with(state: BucketState) -> Bucket:
-    shelf = Shelf(SECRET, Bounds())
+    shelf = PackedMemory(SECRET, Bounds())
     state.slots = shelf
     return Bucket(state, shelf)
 

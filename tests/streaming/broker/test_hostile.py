@@ -20,7 +20,7 @@ from streaming.model.outputs import Output, PutAside
 from streaming.spark.events import snapshot_path, to_records
 from streaming.wire import avro
 from streaming.wire.codec import MessageLimits, decode_message, encode_message
-from streaming.wire.inputs import Ticker, read
+from streaming.wire.inputs import TickerIdentity, read
 from streaming.world.one_broker import Script, broker, link, snapshot, subscription, topic
 from tidings import names
 from tidings.control import Link, Snapshot
@@ -147,14 +147,14 @@ def row(kafka_topic: str, value: bytes, kind: str) -> SimpleNamespace:
 def test_a_forged_mark_names_no_version(version: str):
     """A version names a file: only the service's own marks can."""
     forged = b" ".join([names.MARK_START, b"service", version.encode(), b"0" * 16])
-    (happened,) = read(row("publish.b1", forged, "mark"), MessageLimits(), Ticker("service", "secret"))
+    (happened,) = read(row("publish.b1", forged, "mark"), MessageLimits(), TickerIdentity("service", "secret"))
     assert happened == Marked("publish.b1-0", 5, None)
 
 
 @pytest.mark.parametrize("version", ['"../../x"', '"/etc/passwd"', "null", "[]", '{"a": 1}', "NaN"])
 def test_a_version_in_a_tick_is_a_number_or_nothing(version: str):
     tick = f'{{"service": "s", "version": {version}, "partitions": []}}'.encode()
-    happened = read(row("clock", tick, "tick"), MessageLimits(), Ticker("s", "secret"))
+    happened = read(row("clock", tick, "tick"), MessageLimits(), TickerIdentity("s", "secret"))
     assert not [each for each in happened if isinstance(each, Ticked)]
 
 
@@ -176,7 +176,7 @@ def test_a_hostile_value_is_compared_and_not_evaluated(text: str):
 def test_a_publication_is_never_a_tick_or_control_data():
     """Whatever it looks like: what a record is follows from the Kafka topic it stands on."""
     tick = json.dumps({"topic": "t", "key": "k", "fields": {}, "service": "s", "version": 9, "partitions": []}).encode()
-    (happened,) = read(row("publish.b1", tick, "message"), MessageLimits(), Ticker("s", "secret"))
+    (happened,) = read(row("publish.b1", tick, "message"), MessageLimits(), TickerIdentity("s", "secret"))
     assert isinstance(happened, Arrived)
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from streaming.model.items import Publication, is_taken, missed, starts_of
 from streaming.windows.deciders import decider
-from streaming.windows.link import LinkState, LinkWindows, asked_by
-from streaming.windows.local import NEVER, HereState, HereWindows
+from streaming.windows.link import LinkWindows, PackedLink, asked_by
+from streaming.windows.local import NEVER, LocalWindows, PackedLocal
 from streaming.world.one_broker import snapshot, subscription
 from tidings.subscription import Subscription
 
@@ -26,12 +26,12 @@ def reading(entered_ms: int, published_ms: int | None = None, **more) -> Publica
     return Publication("k", f"m{entered_ms}", published_ms, entered_ms, at, {"speed": entered_ms}, **more)
 
 
-def offered(windows: HereWindows, subscription: Subscription, *items: Publication, since_ms: int = 0) -> None:
+def offered(windows: LocalWindows, subscription: Subscription, *items: Publication, since_ms: int = 0) -> None:
     for item in items:
         windows.offer(item, asked_by([subscription], item, {subscription.interest: since_ms}, 0))
 
 
-def closed(windows: HereWindows, through_ms: int, subscription: Subscription, since_ms: int | None = 0, extra_ms: int = 0):
+def closed(windows: LocalWindows, through_ms: int, subscription: Subscription, since_ms: int | None = 0, extra_ms: int = 0):
     since = {} if since_ms is None else {subscription.interest: since_ms}
     found = windows.close(through_ms, {subscription.interest: subscription}, since, extra_ms)
     return [(result.start, result.partial.publications, result.partial.first_ms) for result in found]
@@ -39,20 +39,20 @@ def closed(windows: HereWindows, through_ms: int, subscription: Subscription, si
 
 class TestWindowsThatCount:
     def test_what_is_offered_in_disorder_is_counted_as_it_entered(self):
-        windows, two = HereWindows(), asking(size=2)
+        windows, two = LocalWindows(), asking(size=2)
         offered(windows, two, reading(30), reading(10), reading(20), reading(40))
         assert closed(windows, 30, two) == [(0, 2, 10)]
         assert closed(windows, 41, two) == [(2, 2, 30)]
 
     def test_what_entered_before_all_who_send_knew_does_not_count(self):
-        windows, two = HereWindows(), asking(size=2)
+        windows, two = LocalWindows(), asking(size=2)
         offered(windows, two, reading(10), reading(20), reading(30), reading(40))
         assert closed(windows, 25, two, since_ms=None) == []
         assert windows.next_ms == 11
         assert closed(windows, 50, two, since_ms=20) == [(0, 2, 30)]
 
     def test_events_are_counted_when_none_that_began_before_can_come(self):
-        windows, one = HereWindows(), asking(size=1)
+        windows, one = LocalWindows(), asking(size=1)
         offered(windows, one, reading(20))
         assert closed(windows, 60, one, extra_ms=50) == []
         assert windows.next_ms == 71
@@ -63,7 +63,7 @@ class TestWindowsThatCount:
 
 class TestWindowsOfTime:
     def test_they_close_in_their_order_and_once(self):
-        windows, sliding = HereWindows(), asking(size_ms=20, shift_ms=10, grace_ms=5)
+        windows, sliding = LocalWindows(), asking(size_ms=20, shift_ms=10, grace_ms=5)
         offered(windows, sliding, reading(35), reading(12), reading(28))
         assert windows.next_ms == 25
         assert closed(windows, 45, sliding) == [(0, 1, 12), (10, 2, 12), (20, 2, 28)]
@@ -80,10 +80,10 @@ class TestWindowsOfTime:
 
 @pytest.mark.parametrize("window", [{"size_ms": 20, "shift_ms": 10, "empty": True}, {"size": 3, "shift": 2}])
 def test_as_bytes_it_is_the_same(window):
-    windows, wants = HereWindows(), asking(**window)
+    windows, wants = LocalWindows(), asking(**window)
     offered(windows, wants, *(reading(at_ms) for at_ms in (3, 14, 15, 27, 33, 52)))
     closed(windows, 30, wants, extra_ms=4)
-    again = HereWindows.restored(msgspec.msgpack.decode(msgspec.msgpack.encode(windows.state()), type=HereState))
+    again = LocalWindows.restored(msgspec.msgpack.decode(msgspec.msgpack.encode(windows.state()), type=PackedLocal))
     assert (again.state(), again.next_ms) == (windows.state(), windows.next_ms)
     assert closed(again, 3000, wants, extra_ms=4) == closed(windows, 3000, wants, extra_ms=4) != []
 
@@ -101,7 +101,7 @@ class TestALink:
         assert link.due(30) == []
         link.expire(first, sliding, 30)
         link.choose("always-forward")
-        again = LinkWindows.restored(msgspec.msgpack.decode(msgspec.msgpack.encode(link.state()), type=LinkState))
+        again = LinkWindows.restored(msgspec.msgpack.decode(msgspec.msgpack.encode(link.state()), type=PackedLink))
         for each in (link, again):
             each.expire(second, sliding, 30)
             assert (each.items, each.next_ms) == ({}, 40)

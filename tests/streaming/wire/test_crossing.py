@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.model.entry import Entry, Origin
-from streaming.model.event import Closed, Elsewhere, OpenEvent, Span
+from streaming.model.event import Elsewhere, OpenEvent, Span, Tombstone
 from streaming.model.links import EventNews, HandOver, PassedOn, Stamp
 from streaming.wire import crossing
 from streaming.wire.codec import MessageLimits, encode_message
@@ -56,7 +56,7 @@ def handed(draw: st.DrawFn) -> HandOver:
         True,
         elsewhere=Elsewhere(4, 5, True),
     )
-    return HandOver(topic, key, (event,), (Closed(draw(spans), draw(times), "e0"),), 2, draw(times))
+    return HandOver(topic, key, (event,), (Tombstone(draw(spans), draw(times), "e0"),), 2, draw(times))
 
 
 @given(passed() | news | handed())

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.wire.inputs import MARK, MESSAGE, Ticker, kind_of
+from streaming.wire.inputs import MARK, MESSAGE, TickerIdentity, kind_of
 from tidings import names
 
-OURS = Ticker("s1", "secret")
+OURS = TickerIdentity("s1", "secret")
 
 
 def test_a_mark_says_its_version_to_its_own_service():
@@ -18,8 +18,8 @@ def test_a_mark_says_its_version_to_its_own_service():
 @pytest.mark.parametrize(
     "mark",
     [
-        Ticker("s2", "secret").mark(7),
-        Ticker("s1", "another secret").mark(7),
+        TickerIdentity("s2", "secret").mark(7),
+        TickerIdentity("s1", "another secret").mark(7),
         OURS.mark(7).replace(b" 7 ", b" 8 "),
         names.MARK_START,
         names.MARK_START + b" s1 x y",
@@ -32,7 +32,7 @@ def test_others_marks_only_tell_the_time(mark):
 
 
 def test_who_replays_the_log_need_not_know_the_secret():
-    assert Ticker("s1").version_in(OURS.mark(7)) == 7
+    assert TickerIdentity("s1").version_in(OURS.mark(7)) == 7
 
 
 def test_what_is_no_mark_is_a_message():

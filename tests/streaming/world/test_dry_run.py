@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from streaming.model.outputs import Outcome
 from streaming.wire.codec import MessageLimits, decode_message
 from streaming.world.dry_run import DryRun, dry_run
-from streaming.world.expectation import Verdict, compare, read_expected, write_expected
+from streaming.world.expectation import Agreement, compare, read_expected, write_expected
 from streaming.world.one_broker import broker, link, snapshot, subscription, topic
-from streaming.world.script import BadLine, Changed, Published, read_happenings
+from streaming.world.script import BadLine, ControlLine, MessageLine, read_happenings
 from streaming.world.silence import Silence, falsehoods
 from streaming.world.simulator import Simulator
 from tidings.notification import Notification
@@ -69,7 +69,7 @@ class TestTheFile:
         happenings, _ = read_happenings(
             lines({**subscription("x"), "at_ms": 3}, {"kind": "topic", "name": "t", "fields": {"a": "max"}, "at_ms": 4}), Timing()
         )
-        assert [(each.key, "at_ms" in (each.record or {})) for each in happenings if isinstance(each, Changed)] == [
+        assert [(each.key, "at_ms" in (each.record or {})) for each in happenings if isinstance(each, ControlLine)] == [
             ("subscription/x", False),
             ("topic/t", False),
         ]
@@ -77,7 +77,7 @@ class TestTheFile:
     def test_what_nobody_can_read_is_a_message_all_the_same(self):
         happenings, wrong = read_happenings(b'rubbish\n{"topic": \n[1]\n{"key": "k", "kind": "x"}', Timing())
         assert (len(happenings), wrong) == (4, [])
-        assert all(isinstance(each, Published) for each in happenings)
+        assert all(isinstance(each, MessageLine) for each in happenings)
 
     def test_all_mistakes_are_named_with_their_lines(self):
         _, wrong = read_happenings(
@@ -465,9 +465,9 @@ class TestExpectations:
         which = data.draw(st.integers(0, len(found.told) - 1))
         without = [each for each in found.told if each.number != which + 1]
         steps = [step.verdict for each in compare(expected, without) for step in each.steps]
-        assert steps.count(Verdict.MISSING) == 1
-        assert steps.count(Verdict.SAME) == len(without)
+        assert steps.count(Agreement.MISSING) == 1
+        assert steps.count(Agreement.SAME) == len(without)
         fewer = [each for index, each in enumerate(expected) if index != which]
         steps = [step.verdict for each in compare(fewer, found.told) for step in each.steps]
-        assert steps.count(Verdict.EXTRA) == 1
-        assert steps.count(Verdict.SAME) == len(fewer) - sum(each.count == 0 for each in fewer)
+        assert steps.count(Agreement.EXTRA) == 1
+        assert steps.count(Agreement.SAME) == len(fewer) - sum(each.count == 0 for each in fewer)

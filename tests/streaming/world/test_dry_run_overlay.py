@@ -16,7 +16,7 @@ from streaming.broker.state import Rules
 from streaming.wire.codec import MessageLimits, decode_message
 from streaming.world.dry_run import DryRun, dry_run
 from streaming.world.one_broker import broker, link, snapshot, subscription
-from streaming.world.script import Published, read_happenings
+from streaming.world.script import MessageLine, read_happenings
 from tidings import event as events
 from tidings.control import Snapshot
 from tidings.topic import Timing
@@ -35,7 +35,7 @@ def played(case: str, hop_ms: int) -> tuple[DryRun, dict[str, dict[str, Any]]]:
     assert not wrong
     bounds, known = Rules().bounds, defaultdict[str, dict](dict)
     for happening in happenings:
-        if isinstance(happening, Published) and (message := decode_message(happening.value, MessageLimits())).topic == "t":
+        if isinstance(happening, MessageLine) and (message := decode_message(happening.value, MessageLimits())).topic == "t":
             report = events.report(message, message.published_ms or 0, made.topic("t"), bounds)
             known[message.key] = events.join(known[message.key], report, bounds)
     return dry_run(made, happenings, hop_ms=hop_ms), {key: events.facts(each) for key, each in known.items()}

@@ -12,7 +12,7 @@ import numpy as np
 
 from streaming.batch.hashing import event_hash, salt_of
 from streaming.batch.rows import Bools, Ints
-from streaming.batch.tables import Table
+from streaming.batch.tables import SortedTable
 from streaming.broker.state import NEVER, Slot
 from streaming.broker.state_codec import pack_slot, unpack_slot
 from streaming.model.address import Address
@@ -86,7 +86,7 @@ def _without(added: tuple[Ints, Ints, Ints], rows: list[int], still_open: list[i
     return added[0][kept], added[1][kept], added[2][kept]
 
 
-class Shelf:
+class PackedMemory:
     """The slots of a bucket, in the order they were first heard of: a row for each."""
 
     def __init__(self, secret: str, bounds: Bounds) -> None:
@@ -97,9 +97,9 @@ class Shelf:
         self.columns = Columns()
         self.packed: list[bytes | None] = []
         """None where the row is empty, or its slot has never been packed."""
-        self.facts = Table()
+        self.facts = SortedTable()
         """Known facts, with the published time of the report that stated them first."""
-        self.sources = Table()
+        self.sources = SortedTable()
         self.places: list[tuple[str, str]] = []
         self._place_of: dict[tuple[str, str], int] = {}
         self._rows: dict[int, int] = {}
@@ -276,7 +276,7 @@ class Shelf:
     def add_sources(self, keys: Ints, owner: Ints, salt: Ints) -> None:
         self._add_to(self.sources, self.noted.sources, keys, owner, salt)
 
-    def _add_to(self, table: Table, notes: list[tuple[Ints, Ints, Ints]], keys: Ints, owner: Ints, beside: Ints) -> None:
+    def _add_to(self, table: SortedTable, notes: list[tuple[Ints, Ints, Ints]], keys: Ints, owner: Ints, beside: Ints) -> None:
         if len(keys):
             here = self.columns.hash[owner] != 0  # a row may have been emptied since
             added = keys[here], owner[here], beside[here]
