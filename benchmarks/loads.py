@@ -19,8 +19,8 @@ from clients.connection import Connection
 from clients.topics import delivery_specs, ensure_topics, link_specs, publish_specs, service_topics
 from streaming.model.items import Publication
 from streaming.model.outputs import Offer
+from streaming.model.windows import Clocked
 from streaming.spark.events import snapshot_path
-from streaming.windows.values import Clocked
 from streaming.wire.codec import MessageLimits, decode_message, encode_message
 from streaming.wire.inputs import TickerIdentity
 from streaming.wire.offers import clock_record, offer_record

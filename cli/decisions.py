@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from clients.decisions import Decided, Way, WindowTraffic
     from streaming.model.outputs import FilterDecided
-    from streaming.windows.values import WindowDecided
+    from streaming.model.windows import WindowDecided
 
 _PANEL = "Which choices"
 _ALWAYS = ("forward", "aggregate")
@@ -118,7 +118,7 @@ class Savings:
     def add(self, decided: Decided) -> None:
         """Choices of filters are about no window of a subscription, and count for nothing here."""
         from clients.decisions import WindowTraffic
-        from streaming.windows.values import WindowDecided
+        from streaming.model.windows import WindowDecided
 
         if isinstance(decided, WindowDecided):
             self.by_link.setdefault((decided.sender, decided.to), WindowTraffic()).add(decided)
@@ -148,7 +148,7 @@ def decision_line(decided: Decided, savings: Savings) -> Text:
     """A choice as one line."""
     from rich.text import Text
 
-    from streaming.windows.values import WindowDecided
+    from streaming.model.windows import WindowDecided
 
     line = Text()
     line.append(f"{show.span(decided.start_ms, decided.end_ms)}  ", style="dim")

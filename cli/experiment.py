@@ -13,7 +13,7 @@ from cli import connecting, show
 from tidings.errors import CannotRun
 
 if TYPE_CHECKING:
-    from rich.progress import RunProgress as RichProgress
+    from rich.progress import Progress as RichProgress
     from rich.table import Table
 
     from experiments.harness import Conducted, Experiment, Result, RunProgress, Settings

@@ -18,7 +18,7 @@ from clients.connection import Connection
 from clients.log import read_all, watermarks
 from streaming.model.books import Books
 from streaming.model.outputs import FilterDecided
-from streaming.windows.values import WindowDecided
+from streaming.model.windows import WindowDecided
 from tidings import names
 from tidings.values import INT64_MAX
 

@@ -54,7 +54,7 @@ class Ticker(threading.Thread):
     def __init__(
         self,
         connection: Connection,
-        identity: inputs.Ticker,
+        identity: inputs.TickerIdentity,
         tick_ms: int,
         brokers: frozenset[str] | None = None,
         read_up_to: Callable[[], Mapping[str, int]] = dict,

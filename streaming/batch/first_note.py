@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from streaming.broker.state_codec import pack, seal, unseal
+from streaming.broker.state_codec import seal, unseal
+from streaming.wire.packing import pack
 from tidings.errors import BadState
 
 NAME = "seed"

@@ -18,7 +18,8 @@ from streaming.batch.memory import Columns, PackedMemory
 from streaming.batch.rows import Ints
 from streaming.batch.tables import SortedTable
 from streaming.broker.state import BucketState
-from streaming.broker.state_codec import decode_head, head_of, pack, state_of
+from streaming.broker.state_codec import decode_head, head_of, state_of
+from streaming.wire.packing import pack
 from tidings.errors import BadState
 
 START = 0

@@ -20,7 +20,8 @@ from streaming.batch import patches
 from streaming.batch.memory import PackedMemory
 from streaming.batch.patches import START
 from streaming.broker.state import BucketState
-from streaming.broker.state_codec import pack, seal, unseal
+from streaming.broker.state_codec import seal, unseal
+from streaming.wire.packing import pack
 from tidings.errors import BadState
 from tidings.registers import Bounds
 

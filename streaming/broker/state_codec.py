@@ -18,6 +18,7 @@ from msgspec import Struct
 from streaming.broker.state import BucketState, Filter, PlainMemory, Progress, Slot
 from streaming.model.address import Address
 from streaming.model.books import Books
+from streaming.wire.packing import pack
 from tidings.errors import BadState
 
 FORMAT = 3
@@ -58,15 +59,9 @@ class Packed(Struct, array_like=True):
     slot: Slot
 
 
-_encoder = msgspec.msgpack.Encoder(order="deterministic")
 _head = msgspec.msgpack.Decoder(Head)
 _packed = msgspec.msgpack.Decoder(Packed)
 _whole = msgspec.msgpack.Decoder(tuple[Head, list[Packed]])
-
-
-def pack(value: Any) -> bytes:
-    """A value as MessagePack; equal values give equal bytes."""
-    return _encoder.encode(value)
 
 
 def seal(data: bytes) -> bytes:
@@ -106,7 +101,7 @@ def decode(blob: bytes) -> BucketState:
 
 def pack_slot(at: Address, slot: Slot) -> bytes:
     """One slot by itself."""
-    return _encoder.encode(Packed(at, slot))
+    return pack(Packed(at, slot))
 
 
 def unpack_slot(data: bytes) -> tuple[Address, Slot]:

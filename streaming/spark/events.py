@@ -17,15 +17,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from streaming.batch.engine import Setting, process
+from streaming.batch.engine import process
 from streaming.batch.first_note import read_seed
 from streaming.batch.reading import COLUMNS, rows_of
 from streaming.batch.rows import Rows
+from streaming.batch.segment import EngineSettings
 from streaming.batch.store import Bucket, Store, read_note
+from streaming.broker.progress import clocked
 from streaming.broker.state import Rules
 from streaming.model.books import Books
 from streaming.model.outputs import FilterDecided, Offer, Outcome, Output, PutAside, Send, Tell
-from streaming.windows.values import Clocked
 from streaming.wire import crossing
 from streaming.wire.codec import MessageLimits, encode_notification
 from streaming.wire.inputs import MOST_VALUE_BYTES, TickerIdentity
@@ -89,7 +90,7 @@ def bucket_function(settings: BucketSpec) -> Callable[[Any, Iterable[pd.DataFram
             records = [*to_records(outputs, rows, service, number), *books_records(service, number, before, state.books)]
             if load_plan(settings, state.version).windowed_topics:
                 # After all that it offers: a bucket's records are written in their order.
-                clock = Clocked.of_state(state, load_plan(settings, state.version), replace(settings.rules, bucket_index=number))
+                clock = clocked(state, load_plan(settings, state.version), replace(settings.rules, bucket_index=number))
                 records.append((names.OFFERS, *clock_record(service, clock), []))
             records += [record for gone in (seed.gone if seed else ()) for record in _empty_books(service, *gone)]
         if records:
@@ -114,9 +115,9 @@ def _rows(frames: list[pd.DataFrame], settings: BucketSpec) -> Rows:
     return rows_of(columns, frame["facts"].tolist(), settings.limits, settings.secret)
 
 
-def _setting(settings: BucketSpec, number: int) -> Setting:
+def _setting(settings: BucketSpec, number: int) -> EngineSettings:
     rules = replace(settings.rules, bucket=f"{settings.ticker.service}/{number}", bucket_index=number)
-    return Setting(lambda version: load_plan(settings, version), rules, settings.limits, settings.ticker)
+    return EngineSettings(lambda version: load_plan(settings, version), rules, settings.limits, settings.ticker)
 
 
 def to_records(outputs: Iterable[Output], rows: Rows, service: str, number: int) -> Iterator[tuple[Any, ...]]:

@@ -14,6 +14,7 @@ from pyspark.sql.streaming.state import GroupStateTimeout
 
 from streaming.batch.shuffle import labels_of
 from streaming.model.outputs import PutAside, Send, Tell
+from streaming.model.windows import WindowDecided, WindowOutput
 from streaming.spark.events import (
     OUTPUT_COLUMNS,
     OUTPUT_SCHEMA,
@@ -26,8 +27,8 @@ from streaming.spark.events import (
 from streaming.spark.query import QuerySpec, kafka_options, to_kafka
 from streaming.windows import state_codec
 from streaming.windows.pipeline import step
+from streaming.windows.rules import WindowRules
 from streaming.windows.state import WindowState
-from streaming.windows.values import WindowDecided, WindowOutput, WindowRules
 from streaming.wire import crossing, offers
 from streaming.wire.codec import encode_notification
 from tidings import names

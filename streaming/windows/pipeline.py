@@ -17,13 +17,14 @@ from streaming.model.entry import Origin
 from streaming.model.items import Aggregated, Item, Publication, Through, Windowed
 from streaming.model.links import Stamp, WindowRecord, kind_of
 from streaming.model.outputs import MessageReason, Offer, Outcome, PutAside, Send, Tell
+from streaming.model.windows import Clocked, Offered, WindowDecided, WindowInput, WindowOutput
 from streaming.windows.deciders import decider
 from streaming.windows.link import Expired, LinkWindows, asked_by, still_open
 from streaming.windows.local import NEVER, LocalWindows, WindowResult
 from streaming.windows.partitioning import belongs
 from streaming.windows.results import notification_of
+from streaming.windows.rules import WindowRules
 from streaming.windows.state import At, LinkState, NeighbourWindows, WindowState
-from streaming.windows.values import Clocked, Offered, WindowDecided, WindowInput, WindowOutput, WindowRules
 from tidings.control import Snapshot
 from tidings.subscription import Subscription
 from topology.plan import LOCAL, Plan, Role

@@ -7,7 +7,6 @@ from typing import TypeAlias
 import msgspec
 from msgspec import Struct
 
-from streaming.broker.state_codec import pack
 from streaming.model.address import Address
 from streaming.model.entry import Entry
 from streaming.model.event import OpenEvent, Span, Tombstone
@@ -15,6 +14,7 @@ from streaming.model.items import Aggregated, Publication, Through, Windowed
 from streaming.model.links import EventNews, HandOver, LinkRecord, PassedOn, Stamp, WindowRecord
 from streaming.wire import avro
 from streaming.wire.codec import MessageLimits, decode_message
+from streaming.wire.packing import pack
 from tidings.errors import BadMessage, Unreadable
 from tidings.registers import Register
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from streaming.broker.state_codec import pack
 from streaming.model.items import Windowed
 from streaming.model.outputs import Offer
-from streaming.windows.partitioning import read_key, record_key
-from streaming.windows.values import Clocked, Offered, WindowInput
+from streaming.model.windows import Clocked, Offered, WindowInput
+from streaming.wire.packing import pack
 from tidings.errors import BadState
 
 
@@ -43,6 +42,20 @@ def offer_record(service: str, bucket: str, offer: Offer) -> tuple[bytes, bytes]
 def clock_record(service: str, clocked: Clocked) -> tuple[bytes, bytes]:
     """Key and value; it goes to every bucket of links."""
     return service.encode(), pack(_Clock(clocked.index, clocked.of, clocked.clock_ms, clocked.ticks, clocked.gathered))
+
+
+def record_key(service: str, at: tuple[str, str, str]) -> bytes:
+    """The Kafka record key of what is offered there. A topic may have a slash in it, the others have none."""
+    return f"{service}/{at[0]}/{at[1]}/{at[2]}".encode()
+
+
+def read_key(key: bytes) -> tuple[str, str, str]:
+    """
+    >>> read_key(record_key("s", ("b1", "", "a/b")))
+    ('b1', '', 'a/b')
+    """
+    _, sender, to, topic = key.decode().split("/", 3)
+    return sender, to, topic
 
 
 def read(key: bytes, value: bytes) -> WindowInput:

@@ -6,15 +6,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+from streaming.broker.progress import clocked
 from streaming.broker.state import BucketState, Rules
 from streaming.broker.step import step
 from streaming.model.books import Books
 from streaming.model.inputs import Input, Ticked
 from streaming.model.items import Publication
 from streaming.model.outputs import Offer, Output
+from streaming.model.windows import Offered, WindowDecided, WindowInput
 from streaming.windows.pipeline import step as side_step
+from streaming.windows.rules import WindowRules
 from streaming.windows.state import WindowState
-from streaming.windows.values import Clocked, Offered, WindowDecided, WindowInput, WindowRules
 from topology.plan import Plan
 
 BothOutput: TypeAlias = Output | WindowDecided
@@ -49,9 +51,7 @@ class Both:
     def _beside(self, offers: list[Offer]) -> list[BothOutput]:
         self.counted |= {(offer.topic, offer.item.id) for offer in offers if isinstance(offer.item, Publication)}
         inputs: list[WindowInput] = [Offered(self.rules.bucket, offer) for offer in offers]
-        inputs.append(
-            Clocked.of_state(self.main, self.plan_at(self.main.version), replace(self.rules, bucket_index=0, buckets=1))
-        )
+        inputs.append(clocked(self.main, self.plan_at(self.main.version), replace(self.rules, bucket_index=0, buckets=1)))
         rules = WindowRules(self.service, hosted=self.rules.hosted)
         self.side, outputs = side_step(self.side, inputs, self.plan_at, rules)
         return list(outputs)

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from streaming.batch.engine import Setting, process
+from streaming.batch.engine import process
 from streaming.batch.hashing import event_hash, fact_hashes
 from streaming.batch.reading import COLUMNS, numbers_of, rows_of
 from streaming.batch.resplit import resplit
 from streaming.batch.rows import KINDS
+from streaming.batch.segment import EngineSettings
 from streaming.batch.store import Bucket, Store, read_note
 from streaming.broker.state import BucketState
 from streaming.broker.step import step
@@ -146,7 +147,7 @@ class Buckets:
             mine = [record for record in batch if record.bucket(self.count) in (None, number)]
             rows = rows_of(*columns_of(mine), LIMITS, SECRET)
             bucket.state.changed = False
-            outputs += process(bucket.state, bucket.shelf, rows, Setting(self.script.plan_at, rules, LIMITS, TICKER))
+            outputs += process(bucket.state, bucket.shelf, rows, EngineSettings(self.script.plan_at, rules, LIMITS, TICKER))
             bucket.shelf.pack()
             if bucket.state.changed or number not in self.notes:
                 self.notes[number] = store.save(bucket)

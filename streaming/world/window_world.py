@@ -9,6 +9,7 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
+from streaming.broker.progress import clocked
 from streaming.broker.state import BucketState, Rules
 from streaming.broker.step import step
 from streaming.model.books import Books, total
@@ -17,11 +18,12 @@ from streaming.model.inputs import Arrived, Heard, Input, Marked, Progressed, Ti
 from streaming.model.items import Publication
 from streaming.model.links import PassedOn
 from streaming.model.outputs import Offer, Output, PutAside, Send, Tell
+from streaming.model.windows import Clocked, Offered, WindowDecided, WindowInput, WindowOutput
 from streaming.windows import state_codec
 from streaming.windows.partitioning import belongs
 from streaming.windows.pipeline import step as side_step
+from streaming.windows.rules import WindowRules
 from streaming.windows.state import WindowState
-from streaming.windows.values import Clocked, Offered, WindowDecided, WindowInput, WindowOutput, WindowRules
 from streaming.wire.inputs import in_log_order
 from streaming.world.both import Both
 from streaming.world.one_broker import broker, link, snapshot
@@ -232,7 +234,7 @@ class World:
             rules = Rules(bucket=f"{SERVICE}/{index}", bucket_index=index, buckets=self.buckets)
             after, outputs = step(state, inputs, self._plan_at, rules)
             self._states[index] = after
-            clock = Clocked.of_state(after, self._plan_at(after.version), rules)
+            clock = clocked(after, self._plan_at(after.version), rules)
             runs.append((f"{SERVICE}/{index}", [*outputs, clock]))
         if crash:
             self._write([(name, outputs[: self._random.randint(0, len(outputs))]) for name, outputs in runs])

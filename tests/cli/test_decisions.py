@@ -20,7 +20,7 @@ from clients.topics import ensure_topics, service_topics
 from service.kafka.embedded import EmbeddedKafka
 from service.kafka.java import Java
 from streaming.model.outputs import FilterDecided
-from streaming.windows.values import WindowDecided
+from streaming.model.windows import WindowDecided
 from testing.commands import Said, Tidings
 from tidings import names
 

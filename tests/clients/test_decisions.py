@@ -26,8 +26,8 @@ from clients.decisions import (
 from clients.log import Record
 from streaming.model.books import Books
 from streaming.model.outputs import FilterDecided
+from streaming.model.windows import WindowDecided
 from streaming.spark import events, windows
-from streaming.windows.values import WindowDecided
 from tidings import names
 from tidings.errors import TidingsError
 

@@ -30,8 +30,8 @@ from service.kafka.embedded import EmbeddedKafka
 from service.kafka.java import Java
 from service.kafka.secured import Guard, with_certificate, with_password
 from streaming.model.books import Books
+from streaming.model.windows import WindowDecided
 from streaming.spark.windows import decision
-from streaming.windows.values import WindowDecided
 from streaming.wire import avro
 from streaming.world.one_broker import broker, link, subscription, topic
 from testing.service import RunningService, wait_for

@@ -1,4 +1,4 @@
-"""What goes into the side pipeline and what comes out of it, beside what brokers use too."""
+"""What goes into the pipeline of windows and what comes out of it, beside what brokers use too."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from streaming.broker.progress import gathered
-from streaming.broker.state import BucketState, Rules
 from streaming.model.outputs import Offer, PutAside, Send, Tell
-from topology.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +31,6 @@ class Clocked:
     gathered: tuple[tuple[str, str, int], ...] = ()
     """Brokers that gather topics, and how far that goes: what entered before has come there."""
 
-    @staticmethod
-    def of_state(state: BucketState, plan: Plan, rules: Rules) -> Clocked:
-        """What a bucket says after a batch."""
-        ticks = (*state.ticks, state.ticked)
-        return Clocked(rules.bucket_index, rules.buckets, state.clock_ms, ticks, gathered(state, plan, rules))
-
 
 WindowInput: TypeAlias = Offered | Clocked
 
@@ -63,18 +54,3 @@ class WindowDecided:
 
 
 WindowOutput: TypeAlias = Send | Tell | WindowDecided | PutAside
-
-
-@dataclass(frozen=True, slots=True)
-class WindowRules:
-    """Which links a bucket has: those of the brokers ``hosted`` whose hash falls on ``index``."""
-
-    service: str
-    index: int = 0
-    buckets: int = 1
-    hosted: frozenset[str] | None = None
-
-    @property
-    def name(self) -> str:
-        """As it signs what it sends."""
-        return f"{self.service}/w{self.index}"
