@@ -32,6 +32,8 @@ def prepare() -> None:
     import pyarrow as pa  # noqa: F401
     from pyspark import worker  # noqa: F401
 
+    from streaming.spark import events  # noqa: F401
+
     gc.collect()
     gc.freeze()
 

@@ -132,7 +132,7 @@ def run_with(monkeypatch: pytest.MonkeyPatch, module: str, figures: Callable[...
         assert record == (module == "adock_table1")
         return made([point.at for point in points], figures)
 
-    found = import_module(f"experiments.{module}")
+    found = import_module("experiments." + module.replace("_", ".", 1))
     monkeypatch.setattr(adock_mixed, "compared", lambda *_: RangesCompared(5, dict.fromkeys(ALL, 0)))
     monkeypatch.setattr(adock_fig6 if module == "adock_fig7" else found, "sweep", sweep)
     result = found.run(Settings(quick=quick))

@@ -170,7 +170,7 @@ def test_the_same_seed_is_the_same_run_and_another_is_another() -> None:
 
 
 def shrink(monkeypatch: pytest.MonkeyPatch, module: ModuleType, **smaller: Any) -> None:
-    monkeypatch.setattr(module, "Setup", partial(AgeleSetup, brokers=40))
+    monkeypatch.setattr(module, "AgeleSetup", partial(AgeleSetup, brokers=40))
     for name, value in smaller.items():
         monkeypatch.setattr(module, name, value)
 
@@ -306,7 +306,7 @@ def test_the_claims_of_figure_6() -> None:
     by_eccentricity = {7: placed(60, 12, 100), 8: placed(62, 13, 110), 9: placed(62, 14, 105)}
     assert broken(agele_fig6.claims(by_eccentricity)) == ["The farther from the centre the gatherer is, the worse: link messages"]
     found = {
-        size: agele_fig6.Found(flat(time), flat(time), flat(9 * size), flat(6 * (size - 1)), flat(99 * size), most=0.1)
+        size: agele_fig6.CentreFound(flat(time), flat(time), flat(9 * size), flat(6 * (size - 1)), flat(99 * size), most=0.1)
         for size, time in ((100, 20), (400, 30))
     }
     assert broken(agele_fig6.election_claims(found)) == []

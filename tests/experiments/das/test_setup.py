@@ -154,7 +154,7 @@ def test_one_event_by_hand() -> None:
     published = Message("type1", "sensor", {das.ATTRIBUTE: 100_002}, id="m1")  # value 2 is wanted at b3
     crossed = {}
     for strategy, at in product(STRATEGIES, ("b1", "b3")):
-        simulator = das.Timed(das.plan_of(SMALL, strategy), lambda *_: 1, sizes=True)
+        simulator = das.TimedSimulator(das.plan_of(SMALL, strategy), lambda *_: 1, sizes=True)
         simulator.publish(10, at, published)
         simulator.run(until_ms=100)
         crossed[strategy, at] = sorted("-".join(link) for link in simulator.crossed)
@@ -172,7 +172,7 @@ def test_one_event_by_hand() -> None:
 def test_only_what_brokers_do_with_events_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     ticks = count()
     monkeypatch.setattr(das, "process_time_ns", lambda: next(ticks))
-    simulator = das.Timed(das.plan_of(SMALL, PROFILE), lambda *_: 1)
+    simulator = das.TimedSimulator(das.plan_of(SMALL, PROFILE), lambda *_: 1)
     simulator.run()
     assert not simulator.cpu_ns
     simulator.publish(10, "b1", Message("type1", "sensor", {das.ATTRIBUTE: 100_002}, id="m1"))
@@ -323,7 +323,7 @@ def run_with(monkeypatch: pytest.MonkeyPatch, module: str, figures: Callable[...
         return made([point.at for point in points], figures)
 
     monkeypatch.setattr(strategies, "sweep", sweep)
-    result = import_module(f"experiments.{module}").run(Settings(quick=quick))
+    result = import_module("experiments." + module.replace("_", ".", 1)).run(Settings(quick=quick))
     assert result.plots
     assert result.notes
     assert {str(strategy) for strategy in STRATEGIES} == {row["strategy"] for row in result.rows}

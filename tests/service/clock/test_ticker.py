@@ -61,7 +61,7 @@ class Connection:
 
 def ticking() -> tuple[Ticker, Producer, dict[str, int]]:
     connection, ends = Connection(), dict[str, int]()
-    ticker = Ticker(connection, inputs.Ticker("svc", "secret"), 1000, frozenset({"b1"}), lambda: ends)  # type: ignore[arg-type]
+    ticker = Ticker(connection, inputs.TickerIdentity("svc", "secret"), 1000, frozenset({"b1"}), lambda: ends)  # type: ignore[arg-type]
     ticker.adopt(7, {"publish.b1": 2})
     return ticker, connection.made, ends
 
@@ -107,8 +107,8 @@ def test_a_tick_reads_as_it_was_written() -> None:
     ends.update({"clock-0": 1, "publish.b1-0": 1, "publish.b1-1": 1})
     tick(ticker, producer)
     value = json.dumps(producer.ticks[-1]).encode()
-    own = inputs._tick(value, 2_000, inputs.Ticker("svc", "secret"))
+    own = inputs._tick(value, 2_000, inputs.TickerIdentity("svc", "secret"))
     partitions = ("clock-0", "publish.b1-0", "publish.b1-1")
     said = inputs.Progressed(2_000, "svc", frozenset({"b1"}), 1_000, 7)
     assert own == [inputs.Ticked(2_000, 7, partitions), said]
-    assert inputs._tick(value, 2_000, inputs.Ticker("another", "secret")) == [said]
+    assert inputs._tick(value, 2_000, inputs.TickerIdentity("another", "secret")) == [said]

@@ -25,7 +25,7 @@ from service.kafka.embedded import HOST, EmbeddedKafka
 from service.kafka.java import Java
 from tidings.errors import CannotRun
 
-QUIET: dict[str, Any] = {"log_level": 0, "logger": service.kafka._SILENT}
+QUIET: dict[str, Any] = {"log_level": 0, "logger": service.kafka.embedded._SILENT}
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def taken_port() -> Iterator[int]:
 
 
 def admin(broker: EmbeddedKafka) -> AdminClient:
-    return AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0}, logger=service.kafka._SILENT)
+    return AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0}, logger=service.kafka.embedded._SILENT)
 
 
 def produce(broker: EmbeddedKafka, topic: str, value: bytes, codec: str = "none", **options: Any) -> Message:
@@ -120,7 +120,9 @@ def test_there_is_one_copy_of_everything(kafka: EmbeddedKafka) -> None:
     produce(kafka, "copies", b"")
     consume(kafka, "copies", 1)
     topics = (
-        AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0}, logger=service.kafka._SILENT).list_topics().topics
+        AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0}, logger=service.kafka.embedded._SILENT)
+        .list_topics()
+        .topics
     )
     assert len(topics["copies"].partitions) == 1
     assert len(topics["__consumer_offsets"].partitions) == 4
@@ -222,8 +224,8 @@ class TestRefusals:
     def test_a_port_taken_in_the_last_moment(
         self, java: Java, directory: Path, taken_port: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(service.kafka, "_PORT_TRIES", 1)
-        monkeypatch.setattr(service.kafka, "is_free", lambda _port: True)
+        monkeypatch.setattr(service.kafka.embedded, "_PORT_TRIES", 1)
+        monkeypatch.setattr(service.kafka.embedded, "is_free", lambda _port: True)
         said = refusal(directory, java, port=taken_port)
         assert f"Socket server failed to bind to {HOST}:{taken_port}: Address already in use." in said
 

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from streaming.batch.desk import BatchDesk
-from streaming.batch.engine import Setting, process
+from streaming.batch.engine import process
 from streaming.batch.memory import PackedMemory
 from streaming.batch.reading import rows_of
+from streaming.batch.segment import EngineSettings
 from streaming.batch.store import Store, read_note
 from streaming.broker.state import BucketState, Rules
 from streaming.model.outputs import Decided, Output, PutAside, Send, Tell
@@ -35,7 +36,7 @@ def fast(script: Script, batches: list[list[LogRecord]], restarts: Restarts) -> 
     """Every batch by one of two workers, which keep what they had; or by a new one."""
     with TemporaryDirectory() as folder:
         store = Store(Path(folder) / "0", SECRET, script.rules.bounds, restarts.inline, restarts.inline)
-        setting = Setting(script.plan_at, script.rules, LIMITS, TICKER)
+        setting = EngineSettings(script.plan_at, script.rules, LIMITS, TICKER)
         outputs: list[Output] = []
         note, workers = None, {}
         for number, batch in enumerate(batches):
