@@ -19,13 +19,13 @@ import pytest
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-import service.kafka.embedded
 from service.directory.directory import ServiceDirectory
+from service.kafka import embedded
 from service.kafka.embedded import HOST, EmbeddedKafka
 from service.kafka.java import Java
 from tidings.errors import CannotRun
 
-QUIET: dict[str, Any] = {"log_level": 0, "logger": service.kafka.embedded._SILENT}
+QUIET: dict[str, Any] = {"log_level": 0, "logger": embedded._SILENT}
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def taken_port() -> Iterator[int]:
 
 
 def admin(broker: EmbeddedKafka) -> AdminClient:
-    return AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0}, logger=service.kafka.embedded._SILENT)
+    return AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0}, logger=embedded._SILENT)
 
 
 def produce(broker: EmbeddedKafka, topic: str, value: bytes, codec: str = "none", **options: Any) -> Message:
@@ -119,11 +119,7 @@ def test_a_deleted_topic_is_gone(kafka: EmbeddedKafka) -> None:
 def test_there_is_one_copy_of_everything(kafka: EmbeddedKafka) -> None:
     produce(kafka, "copies", b"")
     consume(kafka, "copies", 1)
-    topics = (
-        AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0}, logger=service.kafka.embedded._SILENT)
-        .list_topics()
-        .topics
-    )
+    topics = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0}, logger=embedded._SILENT).list_topics().topics
     assert len(topics["copies"].partitions) == 1
     assert len(topics["__consumer_offsets"].partitions) == 4
     assert all(len(partition.replicas) == 1 for topic in topics.values() for partition in topic.partitions.values())
@@ -224,8 +220,8 @@ class TestRefusals:
     def test_a_port_taken_in_the_last_moment(
         self, java: Java, directory: Path, taken_port: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(service.kafka.embedded, "_PORT_TRIES", 1)
-        monkeypatch.setattr(service.kafka.embedded, "is_free", lambda _port: True)
+        monkeypatch.setattr(embedded, "_PORT_TRIES", 1)
+        monkeypatch.setattr(embedded, "is_free", lambda _port: True)
         said = refusal(directory, java, port=taken_port)
         assert f"Socket server failed to bind to {HOST}:{taken_port}: Address already in use." in said
 
