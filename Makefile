@@ -64,25 +64,25 @@ format: venv ## Put the code into its form
 	$(BIN)/ruff format .
 
 docs: venv ## Write the tables of settings and rights in docs/ anew
-	WRITE_DOCS=1 $(BIN)/pytest -q tests/tidings/test_config.py tests/service/test_acls.py -k documented
+	WRITE_DOCS=1 $(BIN)/pytest -q tests/tidings/test_config.py tests/service/kafka/test_acls.py -k documented
 
 bench: java venv ## Measure the gatherer beside simpler queries, and write docs/benchmarks.md: a quarter of an hour
-	$(BIN)/python benchmarks/bench.py $(ARGS)
+	PYTHONPATH=. $(BIN)/python benchmarks/bench.py $(ARGS)
 
 bench-quick: java venv ## The same with fewer messages, in under five minutes
-	$(BIN)/python benchmarks/bench.py --quick $(ARGS)
+	PYTHONPATH=. $(BIN)/python benchmarks/bench.py --quick $(ARGS)
 
 bench-deciding: venv ## Measure what deciding for windows costs with 100,000 items open, and write it there too: ten minutes, no Java
 	$(BIN)/python benchmarks/deciding.py $(ARGS)
 
 peers: java venv ## Measure other systems at the same job: half an hour
-	$(BIN)/python benchmarks/peers/run.py $(ARGS)
+	PYTHONPATH=. $(BIN)/python benchmarks/peers/run.py $(ARGS)
 
 chaos: java venv ## Do a service harm in every way we know, and hold it to the reference: half an hour
-	$(BIN)/python -m service.chaos $(ARGS)
+	$(BIN)/python -m testing.chaos $(ARGS)
 
 soak: java venv ## Run a service for half an hour with changes and faults, and watch what it takes
-	$(BIN)/python -m service.chaos.soak $(ARGS)
+	$(BIN)/python -m testing.chaos.soak $(ARGS)
 
 results: venv ## Run every experiment and write docs/results.md anew
 	$(BIN)/tidings experiment all $(ARGS)

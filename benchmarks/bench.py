@@ -31,10 +31,10 @@ import report
 from loads import Stream
 from peers.load import Load
 
-from producers.connection import Connection
-from service.jars import spark_jars
-from service.java import find_java
-from service.kafka import EmbeddedKafka
+from clients.connection import Connection
+from service.kafka.embedded import EmbeddedKafka
+from service.kafka.jars import spark_jars
+from service.kafka.java import find_java
 from streaming.spark.session import start_session, stop_session
 
 HERE = Path(__file__).parent
@@ -231,7 +231,7 @@ def run(quick: bool, only: set[str]) -> dict[str, Any]:
 
 def on_cluster(bootstrap: str, folder: Path, quick: bool) -> list[Rate]:
     """The same on a standalone cluster of two workers with one core each."""
-    from service.cluster import StandaloneCluster
+    from testing.cluster import StandaloneCluster
 
     with StandaloneCluster(folder / "cluster", worker_memory="3g") as cluster:
         rates = child(cluster.master, bootstrap, folder, quick, ["tidings"])

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import quantiles
 
-from producers.connection import Connection
+from clients.connection import Connection
+from clients.subscriber import Subscriber
+from clients.topics import delivery_specs, ensure_topics
 from producers.publisher import Publisher
-from producers.subscriber import Subscriber
-from producers.topics import delivery_specs, ensure_topics
-from service.testing import RunningService
-from streaming.testing import subscription, topic
-from tidings.codec import encode_notification
+from streaming.wire.codec import encode_notification
+from streaming.world.one_broker import subscription, topic
+from testing.service import RunningService
 from tidings.message import Message
 from tidings.notification import Encoding, Notification, Reason
 

@@ -15,18 +15,18 @@ from typing import Any
 
 from peers.load import TOPIC, Load, encode, record_key
 
-from producers.connection import Connection
-from producers.topics import delivery_specs, ensure_topics, link_specs, publish_specs, service_topics
-from streaming.broker.inputs import Ticker
-from streaming.broker.values import Offer
-from streaming.side.values import Clocked
-from streaming.side.wire import clock_record, offer_record
-from streaming.spark.bucket import snapshot_path
-from streaming.windows.items import Publication
-from tidings.codec import MessageLimits, decode_message, encode_message
+from clients.connection import Connection
+from clients.topics import delivery_specs, ensure_topics, link_specs, publish_specs, service_topics
+from streaming.model.items import Publication
+from streaming.model.outputs import Offer
+from streaming.model.windows import Clocked
+from streaming.spark.events import snapshot_path
+from streaming.wire.codec import MessageLimits, decode_message, encode_message
+from streaming.wire.inputs import TickerIdentity
+from streaming.wire.offers import clock_record, offer_record
+from tidings import names
 from tidings.control import Link, Snapshot
 from tidings.notification import Encoding
-from topology import names
 
 PARTITIONS = 2
 SECRET = "benchmark"
@@ -52,8 +52,8 @@ class Stream:
     """Whether it is what a broker offers to its links, for subscriptions to aggregates beyond them."""
 
     @property
-    def ticker(self) -> Ticker:
-        return Ticker(f"bench-{self.name}", SECRET)
+    def ticker(self) -> TickerIdentity:
+        return TickerIdentity(f"bench-{self.name}", SECRET)
 
 
 def control(streams: Iterable[Stream], folder: Path) -> int:

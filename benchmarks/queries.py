@@ -17,14 +17,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupStateTimeout
 
 from streaming.broker.state import Rules
-from streaming.spark.bucket import BucketSettings
-from streaming.spark.query import QuerySettings, start_query
+from streaming.spark.events import BucketSpec
+from streaming.spark.query import QuerySpec, start_query
 from streaming.spark.routing import Routing, routed
 from streaming.spark.windows import start_window_query
-from tidings import avro
-from tidings.codec import MessageLimits
+from streaming.wire import avro
+from streaming.wire.codec import MessageLimits
+from tidings import names
 from tidings.topic import Timing
-from topology import names
 
 BUCKETS = 8
 LIMITS = MessageLimits()
@@ -98,15 +98,15 @@ def windows(bench: Bench, stream: Stream, folder: Path) -> StreamingQuery:
     return start_window_query(bench.spark, _settings(bench, stream, folder))
 
 
-def _settings(bench: Bench, stream: Stream, folder: Path) -> QuerySettings:
-    return QuerySettings(
+def _settings(bench: Bench, stream: Stream, folder: Path) -> QuerySpec:
+    return QuerySpec(
         bootstrap_servers=bench.bootstrap,
         checkpoint=folder / "checkpoint",
         windows_checkpoint=folder / "windows",
         service=str(stream.ticker.service),
         secret=SECRET,
         buckets=BUCKETS,
-        bucket=BucketSettings(
+        bucket=BucketSpec(
             ticker=stream.ticker,
             control_dir=str(bench.control),
             state_dir=str(folder / "state"),

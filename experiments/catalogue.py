@@ -9,27 +9,27 @@ from importlib import import_module
 from experiments.harness import Experiment
 from tidings.errors import TidingsError
 
-# A new experiment is a module of this room and its name here. `agele_fig3` holds the experiment `agele-fig3`.
+# A new experiment is a module of its paper's room and its name here. `agele.fig3` holds the experiment `agele-fig3`.
 MODULES: tuple[str, ...] = (
-    "agele_fig3",
-    "agele_fig4",
-    "agele_fig5",
-    "agele_fig6",
-    "agele_better",
-    "das_matching",
-    "das_brokers",
-    "das_covering",
-    "das_types",
-    "das_locality",
-    "das_profiles",
-    "das_adaptive",
-    "adock_table1",
-    "adock_fig6",
-    "adock_fig7",
-    "adock_fig8",
-    "adock_fig9",
-    "adock_readings",
-    "adock_mixed",
+    "agele.fig3",
+    "agele.fig4",
+    "agele.fig5",
+    "agele.fig6",
+    "agele.better",
+    "das.matching",
+    "das.brokers",
+    "das.covering",
+    "das.types",
+    "das.locality",
+    "das.profiles",
+    "das.adaptive",
+    "adock.table1",
+    "adock.fig6",
+    "adock.fig7",
+    "adock.fig8",
+    "adock.fig9",
+    "adock.readings",
+    "adock.mixed",
 )
 
 
@@ -47,7 +47,7 @@ class UnknownExperiment(TidingsError):
 
 def names() -> list[str]:
     """All names, without importing anything."""
-    return [module.replace("_", "-") for module in MODULES]
+    return [module.replace(".", "-").replace("_", "-") for module in MODULES]
 
 
 def experiments() -> dict[str, Experiment]:
@@ -63,5 +63,5 @@ def find(name: str) -> Experiment:
     module = MODULES[known.index(name)]
     experiment = import_module(f"experiments.{module}").EXPERIMENT
     if not isinstance(experiment, Experiment) or experiment.name != name:
-        raise ValueError(f"experiments/{module}.py should hold the experiment {name!r}, not {experiment!r}")
+        raise ValueError(f"experiments/{module.replace('.', '/')}.py should hold the experiment {name!r}, not {experiment!r}")
     return experiment

@@ -36,7 +36,7 @@ _WORDS_OF_THE_COMMAND = ("all", "list")
 # ---- what goes in -----------------------------------------------------------------------------------------------------
 
 
-class Progress(Protocol):
+class RunProgress(Protocol):
     """Whoever shows how far a run has come. ``start`` may be called again for a further stage."""
 
     def start(self, total: int) -> None: ...
@@ -58,7 +58,7 @@ class Settings:
 
     quick: bool = False
     seed: int = DEFAULT_SEED
-    progress: Progress = field(default_factory=Silent)
+    progress: RunProgress = field(default_factory=Silent)
 
     def seeds(self, full: int, quick: int) -> range:
         """The seeds to use, ``full`` of them or ``quick``; those of a quick run are the first of a full one."""
@@ -124,7 +124,7 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class PaperClaim:
     """Something the paper says, in words, with the paper's figure and ours, ready to print."""
 
     claim: str
@@ -190,7 +190,7 @@ class Result:
     """
 
     rows: Sequence[Row]
-    claims: Sequence[Claim]
+    claims: Sequence[PaperClaim]
     table: Table
     seeds: int
     plots: Sequence[Plot] = ()

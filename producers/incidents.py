@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TypeAlias
 
-from producers.workload import Carry, Published, resent
+from producers.workload import Carry, SentMessage, resent
 from tidings.message import Message
 from tidings.values import Value
 
@@ -105,7 +105,7 @@ def incidents(
     topic: str = "incident",
     mistaken_share: float = 0.3,
     retry_share: float = 0.02,
-) -> list[Published]:
+) -> list[SentMessage]:
     """``count`` incidents, each at its own street corner and reported by ``witnesses`` people, cameras and patrols.
 
     In a ``mistaken_share`` of the incidents a witness or two take it for something else; ``retry_share`` of the reports
@@ -117,13 +117,13 @@ def incidents(
     rng = Random(f"{seed}/incidents")
     starts = sorted(rng.randint(0, spread_ms) for _ in range(count))
     news, retries = Carry(), Carry()
-    run: list[Published] = []
+    run: list[SentMessage] = []
     for number, (start_ms, key) in enumerate(zip(starts, _corners(rng, count), strict=True)):
         arrivals, last_ms = _arrivals(rng, start_ms, burst_ms, _witnesses(rng, witnesses))
         resend = retries.take(len(arrivals) * retry_share, 0, len(arrivals))
         told = _tell(rng, arrivals, start_ms, (len(arrivals) + resend) * _NEWS_SHARE, news, mistaken_share)
         sent = [
-            Published(at_ms, witness, Message(topic, key, fields, witness, f"i{seed}-{number:04d}-{index:04d}"))
+            SentMessage(at_ms, witness, Message(topic, key, fields, witness, f"i{seed}-{number:04d}-{index:04d}"))
             for index, ((at_ms, witness), fields) in enumerate(zip(arrivals, told, strict=True))
         ]
         run += sent + resent(rng, sent, resend, last_ms)

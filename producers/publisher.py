@@ -7,13 +7,13 @@ from typing import Any, Self
 
 from confluent_kafka import KafkaError, KafkaException
 
-from producers.connection import Connection
-from tidings.codec import encode_message
+from clients.connection import Connection
+from streaming.wire.codec import encode_message
+from tidings import names
 from tidings.control import DEFAULT_BROKER
 from tidings.errors import KafkaUnreachable, TidingsError
 from tidings.message import Message
 from tidings.notification import Encoding
-from topology import names
 
 
 class Publisher:

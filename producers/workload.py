@@ -15,7 +15,7 @@ from tidings.values import SortKey, Value, sort_key
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class SentMessage:
     """A message, who sends it, and when. A retry is sent later and is otherwise the same message."""
 
     at_ms: int
@@ -109,7 +109,7 @@ class Carry:
         return taken
 
 
-def generate(workload: Workload) -> list[Published]:
+def generate(workload: Workload) -> list[SentMessage]:
     """All messages of a workload by time, ties by id, as a broker breaks them. Ids count up within an event."""
     rng = Random(f"{workload.seed}/starts")
     starts = sorted(rng.randint(0, workload.spread_ms) for _ in range(workload.events))
@@ -118,7 +118,7 @@ def generate(workload: Workload) -> list[Published]:
     return sorted(sent, key=lambda one: (one.at_ms, one.message.message_id))
 
 
-def dated(publications: Iterable[Published], start_ms: int) -> Iterator[Published]:
+def dated(publications: Iterable[SentMessage], start_ms: int) -> Iterator[SentMessage]:
     """Moves a run to start at ``start_ms`` and sets ``published_ms``; a retry keeps the time of its first sending."""
     first_ms: dict[tuple[str, str, str], int] = {}
     for published in publications:
@@ -153,7 +153,7 @@ def _value(index: int, writing: int) -> Value:
     return kinds[index % len(kinds)]
 
 
-def _event(workload: Workload, event: int, start_ms: int, news: Carry, retries: Carry) -> list[Published]:
+def _event(workload: Workload, event: int, start_ms: int, news: Carry, retries: Carry) -> list[SentMessage]:
     """One event's messages, retries last."""
     rng = Random(f"{workload.seed}/event/{event}")
     duration_ms = rng.randint(1, workload.burst_ms)
@@ -175,7 +175,7 @@ def _event(workload: Workload, event: int, start_ms: int, news: Carry, retries: 
         source = f"p-{publisher:04d}"
         message_id = f"{workload.seed}-{event:06d}-{number:06d}"
         message = Message(workload.topic, f"event-{event:06d}", fields, source, message_id)
-        sent.append(Published(start_ms + int(at * duration_ms), source, message))
+        sent.append(SentMessage(start_ms + int(at * duration_ms), source, message))
     return sent + resent(rng, sent, repeats, start_ms + duration_ms)
 
 
@@ -191,7 +191,7 @@ def _poisson(rng: Random, mean: float) -> Iterator[float]:
         at += rng.expovariate(mean)
 
 
-def resent(rng: Random, sent: Sequence[Published], count: int, last_ms: int) -> list[Published]:
+def resent(rng: Random, sent: Sequence[SentMessage], count: int, last_ms: int) -> list[SentMessage]:
     """Exact repeats, as a client that saw no acknowledgement makes: the same message, later, by ``last_ms``."""
     return [replace(one, at_ms=rng.randint(one.at_ms, last_ms)) for one in rng.choices(sent, k=count)]
 
@@ -269,15 +269,15 @@ class Summary:
         )
 
 
-def summary(run: Workload | Iterable[Published | Message]) -> Summary:
+def summary(run: Workload | Iterable[SentMessage | Message]) -> Summary:
     """Folds a run in time order (bare messages: in the order given), with nothing but sets of facts.
 
     A message is redundant when each of its facts was stated about its event before; a list states each of its strings,
     as ``union`` joins them. It disagrees when it states another value than the first that was stated.
     """
     items = generate(run) if isinstance(run, Workload) else list(run)
-    items.sort(key=lambda item: item.at_ms if isinstance(item, Published) else 0)
-    messages = [item.message if isinstance(item, Published) else item for item in items]
+    items.sort(key=lambda item: item.at_ms if isinstance(item, SentMessage) else 0)
+    messages = [item.message if isinstance(item, SentMessage) else item for item in items]
     known: dict[tuple[str, str], set[tuple[str, SortKey]]] = {}
     first: dict[tuple[str, str, str], SortKey] = {}
     redundant = disagreeing = 0

@@ -15,30 +15,30 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Any
 
-from producers.connection import Connection
-from producers.topics import TopicSpec, delivery_specs, ensure_topics, link_specs, partitions_of, publish_specs, service_topics
-from service.checkpoint import check_checkpoint
-from service.claims import check_first, wait_until_free
-from service.directory import ServiceDirectory
-from service.java import find_java
-from service.keeper import ControlKeeper
-from service.metrics import BooksFollower, MetricsServer, ServiceCollector
-from service.migration import BUCKETS, PARTITIONS, check_made_with, forget_old, starting_offsets
-from service.redaction import HidingFormatter
-from service.spark_logs import stderr_to, write_log_config
-from service.supervised import SupervisedQuery
-from service.ticker import Ticker
-from service.workers import PythonWorkers
-from streaming.broker import inputs
+from clients.connection import Connection
+from clients.topics import TopicSpec, delivery_specs, ensure_topics, link_specs, partitions_of, publish_specs, service_topics
+from service.clock.keeper import ControlKeeper
+from service.clock.ownership import check_first, wait_until_free
+from service.clock.ticker import Ticker
+from service.directory.checkpoint import check_checkpoint
+from service.directory.directory import ServiceDirectory
+from service.directory.migration import BUCKETS, PARTITIONS, check_made_with, forget_old, starting_offsets
+from service.kafka.java import find_java
+from service.supervisor import SupervisedQuery
+from service.watch.metrics import BooksFollower, MetricsServer, ServiceCollector
+from service.watch.redaction import HidingFormatter
+from service.watch.spark_logs import stderr_to, write_log_config
+from service.watch.workers import PythonWorkers
 from streaming.broker.settings import hosted_by, message_limits_of, rules_of, timing_of
-from streaming.spark.bucket import BucketSettings
-from streaming.spark.query import QuerySettings, start_query
+from streaming.spark.events import BucketSpec
+from streaming.spark.query import QuerySpec, start_query
 from streaming.spark.windows import start_window_query
+from streaming.wire import inputs
+from tidings import names
 from tidings.config import Config, client_properties
 from tidings.control import Snapshot
 from tidings.errors import CannotRun
 from tidings.properties import secrets_in
-from topology import names
 
 _WARM_BATCHES = 3
 _WARM_S = 45.0
@@ -97,7 +97,7 @@ class Service:
             check_checkpoint(self._directory.windows)
         ensure_topics(connection, service_topics(self.config.kafka.partitions, self.config.kafka.replication))
         service = hashlib.sha256(f"service {self._directory.secret}".encode()).hexdigest()[:12]
-        identity = inputs.Ticker(service, self._directory.secret)
+        identity = inputs.TickerIdentity(service, self._directory.secret)
         hosted = hosted_by(self.config)
         wait_until_free(connection, service, hosted, self._say)
         self._ticker = Ticker(connection, identity, self.config.service.tick_ms, hosted, self._read_up_to)
@@ -121,7 +121,7 @@ class Service:
         if settings.bootstrap_servers:
             self.bootstrap = settings.bootstrap_servers
         else:
-            from service.kafka import EmbeddedKafka
+            from service.kafka.embedded import EmbeddedKafka
 
             self._say("starting Kafka")
             self._kafka = EmbeddedKafka.start(
@@ -190,7 +190,7 @@ class Service:
         self.metrics_address = server.address
 
     def _run_query(self, service: str, connection: Connection) -> SupervisedQuery:
-        from service.jars import spark_jars
+        from service.kafka.jars import spark_jars
         from streaming.spark.session import start_session, stop_session
 
         self._say("starting Spark")
@@ -229,17 +229,17 @@ class Service:
         self._start_windows = lambda over_gaps: start_window_query(spark, settings, over_gaps=over_gaps)
         return self._query
 
-    def _query_settings(self, service: str) -> QuerySettings:
+    def _query_settings(self, service: str) -> QuerySpec:
         spark = self.config.spark
-        return QuerySettings(
+        return QuerySpec(
             bootstrap_servers=self.bootstrap,
             checkpoint=self._directory.checkpoint,
             windows_checkpoint=self._directory.windows,
             service=service,
             secret=self._directory.hash_key,
             buckets=spark.buckets,
-            bucket=BucketSettings(
-                ticker=inputs.Ticker(service, self._directory.secret),
+            bucket=BucketSpec(
+                ticker=inputs.TickerIdentity(service, self._directory.secret),
                 control_dir=str(self._directory.control),
                 state_dir=str(self._directory.state),
                 secret=self._directory.hash_key,

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from service.java import Java, find_java
-from service.kafka import EmbeddedKafka
-from service.testing import RunningService
+from service.kafka.embedded import EmbeddedKafka
+from service.kafka.java import Java, find_java
+from testing.service import RunningService
 
 # A test that asks for one of these needs Java and takes seconds; `-m "not live"` leaves it out.
 LIVE_FIXTURES = frozenset({"java", "kafka", "spark", "service_up"})

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from service.metrics import ServiceCollector
-from streaming.broker.books import Books
-from streaming.broker.values import Outcome, Why
+from service.watch.metrics import ServiceCollector
+from streaming.model.books import Books
+from streaming.model.outputs import MessageReason, Outcome
 from tidings.errors import Unreadable
 from tidings.notification import Reason
 
@@ -70,7 +70,7 @@ def test_every_outcome_and_reason_of_the_books_is_in_their_table() -> None:
     rows = table("docs/design.md", "outcome", "reasons", "means")
     assert words(row[0] for row in rows) == members(Outcome)
     reasons = words(row[1] for row in rows)
-    assert members(Why) <= reasons <= members(Why, Reason, Unreadable)
+    assert members(MessageReason) <= reasons <= members(MessageReason, Reason, Unreadable)
     told = words(row[1] for row in rows if row[0] == "`told`")
     assert told == members(Reason) - {Reason.HEARTBEAT, Reason.AGGREGATE}, "those two stand for no message"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-ROOMS = ("tidings", "topology", "streaming", "producers", "service", "experiments")
+ROOMS = ("tidings", "topology", "streaming", "clients", "producers", "audit", "experiments", "service", "demo", "cli", "testing")
 WITH_EXAMPLES = sorted(
     ".".join(path.relative_to(ROOT).with_suffix("").parts)
     for room in ROOMS

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from service.testing import RunningService, wait_for
+from testing.service import RunningService, wait_for
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 

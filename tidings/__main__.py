@@ -1,5 +1,5 @@
 """`python -m tidings` is `tidings`."""
 
-from tidings.cli.main import run
+from cli.main import run
 
 run()

@@ -104,7 +104,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Service:
+class ServiceSettings:
     """The process itself."""
 
     dir: str = _text(".tidings", ".+", "a path", "Where everything the service writes is kept.")
@@ -127,11 +127,11 @@ class Config:
     spark: Spark = Spark()
     defaults: Defaults = Defaults()
     limits: Limits = Limits()
-    service: Service = Service()
+    service: ServiceSettings = ServiceSettings()
 
 
 @dataclass(frozen=True)
-class Setting:
+class SettingInfo:
     """What is declared about one setting."""
 
     section: str
@@ -166,14 +166,14 @@ class Setting:
         return self.check(int(text) if re.fullmatch("[+-]?[0-9]{1,20}", text) else text, where)
 
 
-def _declared() -> Iterator[Setting]:
+def _declared() -> Iterator[SettingInfo]:
     for section in fields(Config):
         of_section: Any = section.default
         for key in fields(of_section):
-            yield Setting(section.name, key.name, key.default, **key.metadata)
+            yield SettingInfo(section.name, key.name, key.default, **key.metadata)
 
 
-SETTINGS: Mapping[str, Setting] = MappingProxyType({setting.name: setting for setting in _declared()})
+SETTINGS: Mapping[str, SettingInfo] = MappingProxyType({setting.name: setting for setting in _declared()})
 _SECTIONS = tuple(section.name for section in fields(Config))
 
 # Kubernetes puts the address of every service into the environment; one that is named `tidings` looks like ours.
@@ -254,7 +254,7 @@ def _from_command_line(overrides: Mapping[str, object]) -> dict[str, _Said]:
     return {name: (_find(name, value, where).read(value, where), where) for name, value in given.items()}
 
 
-def _find(name: str, value: object, where: str) -> Setting:
+def _find(name: str, value: object, where: str) -> SettingInfo:
     if name not in SETTINGS:
         raise _unknown(name, value, where)
     return SETTINGS[name]

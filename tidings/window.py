@@ -38,7 +38,7 @@ class BadWindow(TidingsError):
         self.detail = detail
 
 
-class Kind(StrEnum):
+class WindowKind(StrEnum):
     SLIDING = "sliding"
     """Windows overlap: a publication is in several."""
     TUMBLING = "tumbling"
@@ -69,10 +69,10 @@ class Window:
         object.__setattr__(self, "decomposable", decomposable)
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> WindowKind:
         if self.shift == self.size:
-            return Kind.TUMBLING
-        return Kind.SLIDING if self.shift < self.size else Kind.SAMPLING
+            return WindowKind.TUMBLING
+        return WindowKind.SLIDING if self.shift < self.size else WindowKind.SAMPLING
 
     def starts(self, published_ms: int) -> range:
         """The starts of the windows that contain a time; or, if it is counted, the number of a publication, from 0 on.

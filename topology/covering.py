@@ -42,19 +42,19 @@ MOST_DISJUNCTS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Interest:
     """What somebody asks for: a predicate, and what it makes of fields that are not stated."""
 
     where: Predicate
     missing: Missing
 
 
-def covers(general: Entry, special: Entry) -> bool:
+def covers(general: Interest, special: Interest) -> bool:
     """Whether ``general`` matches whatever ``special`` does. A yes is certain; with `contains` or many boxes, a no is careful."""
     return encloses(scope_of(general), scope_of(special))
 
 
-def merged(a: Entry, b: Entry) -> Entry | None:
+def merged(a: Interest, b: Interest) -> Interest | None:
     """One entry that matches exactly when one of the two does. None if there is none that is simpler than the two."""
     return one_of(*sorted([scope_of(a), scope_of(b)], key=Scope.order))
 
@@ -253,7 +253,7 @@ def _boxes(predicate: Predicate, unknown: Cuts, holds: bool) -> list[Box]:
 class Scope:
     """An entry, with what comparing it needs: its text, and the boxes that it matches. None if they are too many."""
 
-    entry: Entry
+    entry: Interest
     text: str
     boxes: tuple[Box, ...] | None
 
@@ -266,7 +266,7 @@ class Scope:
         return (self.text, self.entry.missing)
 
 
-def scope_of(entry: Entry) -> Scope:
+def scope_of(entry: Interest) -> Scope:
     text, unknown = render(entry.where), _UNSTATED if entry.missing is Missing.OPTIMISTIC else ()
     try:
         boxes = _boxes(entry.where, unknown, True)
@@ -307,7 +307,7 @@ def _way_out(box: Box, other: Box) -> str | None:
     return None
 
 
-def one_of(a: Scope, b: Scope) -> Entry | None:
+def one_of(a: Scope, b: Scope) -> Interest | None:
     """`merged`, of scopes in canonical order."""
     for general, special in ((a, b), (b, a)):
         if encloses(general, special):
@@ -319,7 +319,7 @@ def one_of(a: Scope, b: Scope) -> Entry | None:
     return joint[0] if joint else None
 
 
-def joined(field: Asked, scopes: Sequence[Scope], *, whole: bool = False) -> list[Entry] | None:
+def joined(field: Asked, scopes: Sequence[Scope], *, whole: bool = False) -> list[Interest] | None:
     """Few entries, or one if ``whole``, that match where one of these scopes does: single boxes that differ in ``field`` only."""
     boxes = [scope.box for scope in scopes if scope.box]
     if isinstance(field, Contains) or any(asked.field == field for asked in boxes[0] if isinstance(asked, Contains)):
@@ -330,7 +330,7 @@ def joined(field: Asked, scopes: Sequence[Scope], *, whole: bool = False) -> lis
         for parts in ([cuts],) if whole else ([cuts], _simple_parts(cuts)):
             written = [terms for part in parts if (terms := _written(field, part, missing)) is not None]
             if len(written) == len(parts) and (frame := next(filter(None, frames), None)):
-                return [Entry(_conjunction((*frame[0], *terms, *frame[1])), missing) for terms in written]
+                return [Interest(_conjunction((*frame[0], *terms, *frame[1])), missing) for terms in written]
     return None
 
 

@@ -39,7 +39,7 @@ _Bridge: TypeAlias = Callable[[Sequence[int], Sequence[int]], _Pair]
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class OverlayKind:
     """A kind of overlay: how its links are drawn, and what each of its parameters means."""
 
     draw: Callable[..., Iterable[_Pair]]
@@ -152,14 +152,14 @@ def _chain(brokers: int, _rng: Random, core: int | None = None, edges: int | Non
 
 _DEGREE_MEANS = f"the mean number of neighbours, from that of a tree to that of a full mesh; {_DEGREE} if not said"
 
-KINDS: Final[Mapping[str, Kind]] = {
-    "random": Kind(_random, {"degree": _DEGREE_MEANS}),
-    "waxman": Kind(
+KINDS: Final[Mapping[str, OverlayKind]] = {
+    "random": OverlayKind(_random, {"degree": _DEGREE_MEANS}),
+    "waxman": OverlayKind(
         _waxman, {"degree": _DEGREE_MEANS, "alpha": f"how far links reach, from {_LEAST_ALPHA} to 1; {_ALPHA} if not said"}
     ),
-    "scale-free": Kind(_scale_free, {"attach": f"how many links each new broker brings; {_ATTACH} if not said"}),
-    "tree": Kind(_tree, {}),
-    "chain": Kind(
+    "scale-free": OverlayKind(_scale_free, {"attach": f"how many links each new broker brings; {_ATTACH} if not said"}),
+    "tree": OverlayKind(_tree, {}),
+    "chain": OverlayKind(
         _chain,
         {
             "core": "how many core brokers; if not said, as many as there are brokers for",

@@ -30,7 +30,7 @@ Tree: TypeAlias = Mapping[str, Mapping[str, Profile]]
 
 _NO_LINKS: Mapping[str, Profile] = {}
 
-HERE: Final = ""
+LOCAL: Final = ""
 """Where windows end: at the broker's own subscribers."""
 
 
@@ -87,7 +87,7 @@ class Manner:
 
 
 @dataclass(frozen=True)
-class Part:
+class Island:
     """The brokers that can reach each other, as far as one topic goes."""
 
     brokers: frozenset[str]
@@ -107,10 +107,10 @@ class Route:
     """The routing of one topic."""
 
     manner: Manner
-    parts: tuple[Part, ...]
+    parts: tuple[Island, ...]
 
     @cached_property
-    def part_of(self) -> dict[str, Part]:
+    def part_of(self) -> dict[str, Island]:
         return {broker: part for part in self.parts for broker in part.brokers}
 
 
@@ -181,7 +181,7 @@ class Plan:
         return self._routes[name]
 
     def windows(self, broker: str, topic: str) -> Mapping[str, tuple[Subscription, ...]]:
-        """The subscriptions to aggregates by the neighbour they lie beyond; those at the broker itself under `HERE`."""
+        """The subscriptions to aggregates by the neighbour they lie beyond; those at the broker itself under `LOCAL`."""
         at = (broker, topic)
         if at not in self._windows:
             self._windows[at] = self._find_windows(broker, topic)
@@ -215,7 +215,7 @@ class Plan:
         wanted = self._windowed.get(topic, {})
         if not wanted or not self.has(broker):
             return {}
-        found = {HERE: wanted[broker]} if broker in wanted else {}
+        found = {LOCAL: wanted[broker]} if broker in wanted else {}
         tree = self.route(topic).part_of[broker].tree
         for neighbour in tree.get(broker, _NO_LINKS):
             if beyond := [s for each in sorted(_beyond(tree, broker, neighbour)) for s in wanted.get(each, ())]:
@@ -354,15 +354,15 @@ def _part(
     interested: Collection[str],
     weights: Mapping[str, int],
     chosen: Collection[str] = (),
-) -> Part:
+) -> Island:
     tree = {broker: links for broker, links in routes.tree.items() if broker in brokers and links}
     if not interested:
-        return Part(brokers, tree, None, False, None)
+        return Island(brokers, tree, None, False, None)
     # A tree of one broker has no links; it is then the only one that takes part.
     nodes: Tree = tree or {min(interested): _NO_LINKS}
     hub = next(iter(chosen), None) or _hub(nodes, brokers, manner, weights)
     next_hop = _next_hops(hub, routes.spanning, brokers) if hub else {}
-    return Part(brokers, tree, hub if manner.gathers else None, True, hub, next_hop)
+    return Island(brokers, tree, hub if manner.gathers else None, True, hub, next_hop)
 
 
 def _hub(nodes: Tree, brokers: frozenset[str], manner: Manner, weights: Mapping[str, int]) -> str | None:

@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 from tidings.predicate import And, Compare, Everything, In, Missing, Op, Predicate, Verdict, fields_of, judge
 from tidings.subscription import Subscription
 from tidings.values import SortKey, Value, sort_key
-from topology.covering import Entry, Scope, encloses, joined, lie_in, one_of, scope_of
+from topology.covering import Interest, Scope, encloses, joined, lie_in, one_of, scope_of
 
 MOST_ENTRIES: Final = 256
 MOST_BOXES: Final = 512
@@ -29,7 +29,7 @@ KEY: Final = "key"
 Fields: TypeAlias = frozenset[str] | None
 """None is every field."""
 
-_ANYTHING = Entry(Everything(), Missing.OPTIMISTIC)
+_ANYTHING = Interest(Everything(), Missing.OPTIMISTIC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class _Asked:
         return isinstance(self.rest, Everything) or judge(self.rest, facts, self.missing) is Verdict.MATCHES
 
 
-def _asked(entry: Entry) -> _Asked:
+def _asked(entry: Interest) -> _Asked:
     lists: list[tuple[str, frozenset[SortKey]]] = []
     rest: list[Predicate] = []
     for term in entry.where.terms if isinstance(entry.where, And) else (entry.where,):
@@ -72,7 +72,7 @@ class Profile:
     The event's key goes with every event, so predicates that ask for it do not make it a field.
     """
 
-    entries: tuple[Entry, ...]
+    entries: tuple[Interest, ...]
     fields: Fields
     _asked: tuple[_Asked, ...] = field(init=False, repr=False, compare=False)
 
@@ -111,9 +111,9 @@ EVERYTHING: Final = Profile((_ANYTHING,), None)
 
 def profile_of(subscriptions: Iterable[Subscription]) -> Profile:
     """The profile of subscriptions to one topic. One that can never match wants nothing."""
-    wanted: dict[Entry, set[Fields]] = {}
+    wanted: dict[Interest, set[Fields]] = {}
     for subscription in subscriptions:
-        wanted.setdefault(Entry(subscription.where, subscription.missing), set()).add(subscription.fields)
+        wanted.setdefault(Interest(subscription.where, subscription.missing), set()).add(subscription.fields)
     scopes = [scope_of(entry) for entry in wanted]
     asked = [frozenset(fields_of(scope.entry.where) - {KEY}) for scope in scopes if scope.boxes != ()]
     told = chain.from_iterable(wanted[scope.entry] for scope in scopes if scope.boxes != ())
@@ -131,7 +131,7 @@ def _all_fields(wishes: Collection[Fields]) -> Fields:
     return None if None in wishes else frozenset().union(*[wish for wish in wishes if wish])
 
 
-def _most_general(scopes: Iterable[Scope]) -> tuple[Entry, ...]:
+def _most_general(scopes: Iterable[Scope]) -> tuple[Interest, ...]:
     """The fewest entries we find for what the scopes match. Sorted first, so the order they come in does not matter."""
     left = sorted({scope.entry: scope for scope in map(_settled, scopes) if scope.boxes != ()}.values(), key=Scope.order)
     before = len(left) + 1
@@ -144,7 +144,7 @@ def _most_general(scopes: Iterable[Scope]) -> tuple[Entry, ...]:
 def _settled(scope: Scope) -> Scope:
     """One writing for what asks for the key alone, which is never unknown, and for what always matches."""
     if scope.entry.missing is Missing.PATIENT and fields_of(scope.entry.where) <= {KEY}:
-        scope = scope_of(Entry(scope.entry.where, Missing.OPTIMISTIC))
+        scope = scope_of(Interest(scope.entry.where, Missing.OPTIMISTIC))
     return scope_of(_ANYTHING) if scope.boxes == ({},) else scope
 
 

@@ -22,7 +22,7 @@ def rank(topic: str, broker: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Offer:
+class RootOffer:
     """A way to a root: its rank, cost and length, and the brokers on it, from the root to the one that offers.
 
     The least is the best. No two are equal, and every hop makes an offer worse, even one without cost: so path vectors end
@@ -35,12 +35,12 @@ class Offer:
     path: tuple[str, ...]
 
     @staticmethod
-    def by_root(topic: str, root: str, chosen: bool = False) -> Offer:
+    def by_root(topic: str, root: str, chosen: bool = False) -> RootOffer:
         """What a broker offers by itself. One that was chosen as a root comes before all others: '!' is less than any digit."""
-        return Offer("!" * chosen + rank(topic, root), 0, 0, (root,))
+        return RootOffer("!" * chosen + rank(topic, root), 0, 0, (root,))
 
-    def extended(self, broker: str, cost: float) -> Offer:
-        return Offer(self.rank, self.cost + cost, self.hops + 1, (*self.path, broker))
+    def extended(self, broker: str, cost: float) -> RootOffer:
+        return RootOffer(self.rank, self.cost + cost, self.hops + 1, (*self.path, broker))
 
     @property
     def parent(self) -> str | None:
@@ -116,10 +116,10 @@ def routes_of(
     return in_order(tree, {b: o.parent for b, o in offers.items()}, {b: o.path[0] for b, o in offers.items()})
 
 
-def _best_offers(overlay: Overlay, topic: str, roots: Collection[str]) -> dict[str, Offer]:
+def _best_offers(overlay: Overlay, topic: str, roots: Collection[str]) -> dict[str, RootOffer]:
     """The offer that each broker takes in the end, parents before children."""
-    best: dict[str, Offer] = {}
-    for own in sorted(Offer.by_root(topic, broker, broker in roots) for broker in overlay.brokers):
+    best: dict[str, RootOffer] = {}
+    for own in sorted(RootOffer.by_root(topic, broker, broker in roots) for broker in overlay.brokers):
         heap = [] if own.path[0] in best else [own]
         while heap:
             offer = heappop(heap)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 
 class Tree(Protocol):
-    """What of a part of an overlay matters here (`topology.plan.Part`)."""
+    """What of a part of an overlay matters here (`topology.plan.Island`)."""
 
     @property
     def brokers(self) -> Collection[str]: ...

@@ -18,12 +18,12 @@ import psutil
 from install import HERE, PLACE, class_path, python_of_peers
 from load import PUBLISH
 
-from producers import control
-from producers.connection import Connection
-from service.jars import spark_jars
-from service.java import find_java
-from service.ports import free_port
-from service.testing import RunningService, launch
+from clients import control
+from clients.connection import Connection
+from service.kafka.jars import spark_jars
+from service.kafka.java import find_java
+from service.kafka.ports import free_port
+from testing.service import RunningService, launch
 from tidings.errors import CannotRun
 
 SCHEMA = HERE.parent.parent / "tidings" / "schemas" / "message.avsc"

@@ -11,8 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from service import jars
-from service.java import Java
+from service.kafka import jars
+from service.kafka.java import Java
 from tidings.errors import CannotRun
 
 HERE = Path(__file__).parent

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from producers.connection import Connection
-from producers.topics import TopicSpec, ensure_topics
-from tidings import avro
+from clients.connection import Connection
+from clients.topics import TopicSpec, ensure_topics
+from streaming.wire import avro
 
 TOPIC: Final = "incident"
 PUBLISH: Final = "publish.b1"

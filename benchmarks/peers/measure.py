@@ -20,9 +20,9 @@ import psutil
 from confluent_kafka import TopicPartition
 from load import TOPIC, Load, encode, record_key
 
-from producers.connection import Connection
-from producers.log import read_all, watermarks
-from tidings import avro
+from clients.connection import Connection
+from clients.log import read_all, watermarks
+from streaming.wire import avro
 
 _SAMPLE_S = 0.25
 _WARM_UP = (0.2, 0.4)  # the start is taken between these shares of the news

@@ -24,9 +24,9 @@ import measure
 from contenders import PEERS, Peer, Running, Scene
 from load import PUBLISH, Load, fill, make_topic
 
-from producers.connection import Connection
-from service.java import find_java
-from service.kafka import EmbeddedKafka
+from clients.connection import Connection
+from service.kafka.embedded import EmbeddedKafka
+from service.kafka.java import find_java
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 RESULTS = Path(__file__).parent / "results.json"

@@ -12,7 +12,9 @@ from msgspec import structs
 
 from streaming.broker.desk import Desk
 from streaming.broker.state import Ahead, Slot
-from streaming.broker.values import Arrived, Outcome, PassedOn, PutAside, Why
+from streaming.model.inputs import Arrived
+from streaming.model.links import PassedOn
+from streaming.model.outputs import MessageReason, Outcome, PutAside
 from topology.plan import Role
 
 _LEAVES_NOTHING = frozenset({Role.SPREADS, Role.GONE})
@@ -36,7 +38,7 @@ def wait(desk: Desk, happened: Arrived) -> None:
     with desk.slot(happened.at) as slot:
         slot.ahead.append(Ahead(happened.origin, until_ms, sender, *sent))
     desk.state.carried.add(happened.at.place)
-    desk.decide(happened.origin, happened.broker, Outcome.HELD, Why.HOLDING)
+    desk.decide(happened.origin, happened.broker, Outcome.HELD, MessageReason.HOLDING)
     desk.wake_at(until_ms)
 
 
@@ -62,13 +64,13 @@ def give_up(desk: Desk, broker: str, slot: Slot) -> None:
     """They have to make room."""
     for each in slot.ahead:
         _put_aside(desk, broker, each)
-        desk.books(broker).enter(Outcome.HELD, Why.HOLDING, -1)
-        desk.books(broker).enter(Outcome.LATE, Why.CUT_OFF)
+        desk.books(broker).enter(Outcome.HELD, MessageReason.HOLDING, -1)
+        desk.books(broker).enter(Outcome.LATE, MessageReason.CUT_OFF)
 
 
 def _take_out(desk: Desk, broker: str, slot: Slot, each: Ahead, now_ms: int) -> None:
     slot.ahead = [other for other in slot.ahead if other is not each]
-    desk.books(broker).enter(Outcome.HELD, Why.HOLDING, -1)
+    desk.books(broker).enter(Outcome.HELD, MessageReason.HOLDING, -1)
     passed = PassedOn(each.message, each.published_ms, each.entry, each.hops, each.version)
     origin = structs.replace(each.origin, append_ms=max(now_ms, each.origin.append_ms))
     desk.again.append(Arrived(origin, broker, each.message, sender=each.sender, passed=passed))
@@ -76,4 +78,4 @@ def _take_out(desk: Desk, broker: str, slot: Slot, each: Ahead, now_ms: int) -> 
 
 def _put_aside(desk: Desk, broker: str, each: Ahead) -> None:
     detail = f"broker {broker!r} goes by version {desk.state.version} of the control data, and the message came by {each.version}"
-    desk.outputs.append(PutAside(each.entry.origin, Outcome.LATE, Why.CUT_OFF, detail, each.entry))
+    desk.outputs.append(PutAside(each.entry.origin, Outcome.LATE, MessageReason.CUT_OFF, detail, each.entry))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from streaming.broker.desk import Desk
-from streaming.broker.values import Outcome, PutAside, Why
-from streaming.gather.entry import Entry, Origin
-from streaming.gather.open_event import OpenEvent
+from streaming.model.entry import Entry, Origin
+from streaming.model.event import OpenEvent
+from streaming.model.outputs import MessageReason, Outcome, PutAside
+from streaming.wire.codec import encode_message
 from tidings import event as events
-from tidings.codec import encode_message
+from tidings import names
 from tidings.message import Message
 from tidings.values import Value
-from topology import names
 
 
 def put_event_aside(desk: Desk, event: OpenEvent, reason: str, detail: str, fields: Collection[str] | None = None) -> None:
@@ -26,13 +26,13 @@ def put_event_aside(desk: Desk, event: OpenEvent, reason: str, detail: str, fiel
 def put_kept_aside(desk: Desk, event: OpenEvent, detail: str) -> None:
     """Put aside what some subscribers could not be told: reports that were kept as they came, and what else they are owed."""
     books = desk.books(event.at.broker)
-    desk.outputs.extend(PutAside(entry.origin, Outcome.LATE, Why.CUT_OFF, detail, entry) for entry in event.kept)
+    desk.outputs.extend(PutAside(entry.origin, Outcome.LATE, MessageReason.CUT_OFF, detail, entry) for entry in event.kept)
     if event.owed:
-        put_event_aside(desk, event, Why.CUT_OFF, detail, event.owed)
+        put_event_aside(desk, event, MessageReason.CUT_OFF, detail, event.owed)
         books.left_out["cut-off"] += 1
     untold = min(event.held, len(event.kept))
-    books.enter(Outcome.HELD, Why.HOLDING, -untold)
-    books.enter(Outcome.LATE, Why.CUT_OFF, untold)
+    books.enter(Outcome.HELD, MessageReason.HOLDING, -untold)
+    books.enter(Outcome.LATE, MessageReason.CUT_OFF, untold)
     event.held -= untold
     books.left_out["cut-off"] += len(event.kept) - untold  # told to those who could be reached
     event.kept, event.owed = [], set()

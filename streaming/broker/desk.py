@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from streaming.broker.books import Books
 from streaming.broker.state import BucketState, Rules, Slot
-from streaming.broker.values import Arrived, Decided, LinkRecord, Offer, Outcome, Output, PutAside, Send, Stamp, kind_of
-from streaming.gather.address import Address
-from streaming.gather.entry import Entry, Origin
-from streaming.gather.open_event import OpenEvent
-from streaming.windows.items import Windowed
+from streaming.model.address import Address
+from streaming.model.books import Books
+from streaming.model.entry import Entry, Origin
+from streaming.model.event import OpenEvent
+from streaming.model.inputs import Arrived
+from streaming.model.items import Windowed
+from streaming.model.links import LinkRecord, Stamp, kind_of
+from streaming.model.outputs import Decided, Offer, Outcome, Output, PutAside, Send
 from tidings import event as events
 from tidings.errors import Unreadable
 from tidings.subscription import Subscription

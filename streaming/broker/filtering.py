@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from streaming.broker.desk import Desk
 from streaming.broker.state import Filter, FilterMode
-from streaming.broker.values import FilterDecided
+from streaming.model.outputs import FilterDecided
 from tidings.values import Value
 from topology.plan import Place
 from topology.profile import Profile
@@ -29,7 +29,7 @@ _SCATTER = 0x9E3779B97F4A7C15
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
+class Candidate:
     """Something that may cross the links of a broker."""
 
     broker: str
@@ -39,7 +39,7 @@ class Offered:
     now_ms: int
 
 
-def wanted(desk: Desk, place: Place, offered: Offered, links: Mapping[str, Profile]) -> dict[str, bool]:
+def wanted(desk: Desk, place: Place, offered: Candidate, links: Mapping[str, Profile]) -> dict[str, bool]:
     """For each link, whether it carries this."""
     if not place.adaptive:
         return {neighbour: profile.matches(offered.key, offered.facts) for neighbour, profile in links.items()}
@@ -47,7 +47,7 @@ def wanted(desk: Desk, place: Place, offered: Offered, links: Mapping[str, Profi
     return {neighbour: _decide(desk, place, counts, offered, neighbour, profile) for neighbour, profile in links.items()}
 
 
-def _decide(desk: Desk, place: Place, counts: Filter, offered: Offered, neighbour: str, profile: Profile) -> bool:
+def _decide(desk: Desk, place: Place, counts: Filter, offered: Candidate, neighbour: str, profile: Profile) -> bool:
     counts.offered += 1
     asks = counts.mode is FilterMode.PROFILE
     weight = 1 if asks else SAMPLE
@@ -69,7 +69,7 @@ def _is_sampled(number: int) -> bool:
     return number * _SCATTER % 2**64 < 2**64 // SAMPLE
 
 
-def _window(desk: Desk, offered: Offered) -> Filter:
+def _window(desk: Desk, offered: Candidate) -> Filter:
     """The counts of the current window; the end of a window is where the mode may change."""
     window_ms = desk.topic(offered.topic).timing.window_ms
     start_ms = offered.now_ms - offered.now_ms % window_ms
@@ -84,7 +84,7 @@ def _window(desk: Desk, offered: Offered) -> Filter:
     return counts
 
 
-def _choose(desk: Desk, counts: Filter, offered: Offered) -> None:
+def _choose(desk: Desk, counts: Filter, offered: Candidate) -> None:
     rate = counts.matched / counts.asked
     said = f"{rate:.1%} of {counts.asked} offered were wanted"
     if rate >= ENTER and counts.asked >= LEAST and counts.surplus + SAMPLE <= SURPLUS * counts.needed:
@@ -93,7 +93,7 @@ def _choose(desk: Desk, counts: Filter, offered: Offered) -> None:
         _end_window(desk, counts, offered, FilterMode.PROFILE, f"{said}: asking pays")
 
 
-def _end_window(desk: Desk, counts: Filter, offered: Offered, mode: FilterMode, reason: str) -> None:
+def _end_window(desk: Desk, counts: Filter, offered: Candidate, mode: FilterMode, reason: str) -> None:
     """Say what was done, what the fixed ways would have sent, and what comes next."""
     desk.outputs.append(
         FilterDecided(

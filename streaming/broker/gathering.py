@@ -11,10 +11,11 @@ from streaming.broker.pacing import end_waiting
 from streaming.broker.state import Slot
 from streaming.broker.telling import deliver, release, settle_all, tell, watch
 from streaming.broker.timers import advance_all, close, tell_last
-from streaming.broker.values import Arrived, Outcome, PutAside, Unsent, Why
-from streaming.gather.address import Address
-from streaming.gather.entry import Entry, Origin
-from streaming.gather.open_event import OpenEvent, open_event
+from streaming.model.address import Address
+from streaming.model.entry import Entry, Origin
+from streaming.model.event import OpenEvent, open_event
+from streaming.model.inputs import Arrived
+from streaming.model.outputs import MessageReason, Outcome, PutAside, Unsent
 from tidings import event as events
 from tidings.errors import Unreadable
 from tidings.predicate import Verdict
@@ -66,7 +67,7 @@ def _late(desk: Desk, at: Address, topic: Topic, arrived: Arrived) -> None:
     way_ms = arrived.origin.append_ms - arrived.entry.origin.append_ms
     if way_ms > desk.slack_ms(at.place) and arrived.passed:
         detail += f"; it was on its way for {way_ms} ms, and {desk.slack_ms(at.place)} are waited for"
-    desk.put_aside(arrived.origin, at.broker, Why.WINDOW_CLOSED, detail, Outcome.LATE, _entry(arrived))
+    desk.put_aside(arrived.origin, at.broker, MessageReason.WINDOW_CLOSED, detail, Outcome.LATE, _entry(arrived))
 
 
 def _entry(arrived: Arrived) -> Entry | None:
@@ -117,11 +118,11 @@ def enter(desk: Desk, event: OpenEvent, origin: Origin, added: events.Added, sen
     """Enter a message that was joined into the books."""
     broker = event.at.broker
     if added.news:
-        outcome, reason = Outcome.HELD, Why.HOLDING
+        outcome, reason = Outcome.HELD, MessageReason.HOLDING
         event.held += 1
         event.held_fields |= added.news
     else:
-        outcome, reason = (Outcome.MERGED, Why.CONFLICT) if added.disputed else (Outcome.REDUNDANT, Why.KNOWN)
+        outcome, reason = (Outcome.MERGED, MessageReason.CONFLICT) if added.disputed else (Outcome.REDUNDANT, MessageReason.KNOWN)
         for neighbour in desk.place_of(event).downward:
             if neighbour != sender:
                 desk.books(broker).unsent[neighbour, Unsent.KNOWN] += 1
@@ -159,7 +160,7 @@ def measure(
     if message.source is not None:
         event.source_count = 1
     event.held, event.held_fields = 1, set(event.knowledge)
-    desk.decide(origin, at.broker, Outcome.HELD, Why.HOLDING, event.id, frozenset(event.knowledge))
+    desk.decide(origin, at.broker, Outcome.HELD, MessageReason.HOLDING, event.id, frozenset(event.knowledge))
     told = tell(desk, event, topic, desk.interested(event), origin.append_ms)
     deliver(desk, event, told, set(event.knowledge) if crossed else set(), origin.append_ms)
     if slot.caps:
@@ -175,7 +176,7 @@ def measure(
         detail = (
             f"published {origin.append_ms - arrived.published_ms} ms before it arrived; too late for {', '.join(too_late_for)}"
         )
-        desk.outputs.append(PutAside(origin, Outcome.LATE, Why.WINDOW_CLOSED, detail, _entry(arrived)))
+        desk.outputs.append(PutAside(origin, Outcome.LATE, MessageReason.WINDOW_CLOSED, detail, _entry(arrived)))
         books.left_out["window"] += not is_late
 
 
@@ -192,7 +193,7 @@ def _put_aside_if_cut(desk: Desk, at: Address, arrived: Arrived, facts: Mapping[
     away = [name for name in cut_off if any(s.judge(key, facts) is Verdict.MATCHES for s in by_topic.get((name, topic), ()))]
     if away:
         detail = f"no link leads to the subscribers at {', '.join(away)}"
-        desk.outputs.append(PutAside(arrived.entry.origin, Outcome.LATE, Why.CUT_OFF, detail, _entry(arrived)))
+        desk.outputs.append(PutAside(arrived.entry.origin, Outcome.LATE, MessageReason.CUT_OFF, detail, _entry(arrived)))
     return bool(away)
 
 
@@ -202,15 +203,15 @@ def measure_again(desk: Desk, at: Address, topic: Topic, arrived: Arrived) -> No
     desk.books(at.broker).left_out["cut-off"] += _put_aside_if_cut(desk, at, arrived, events.facts(report))
 
 
-def _end(crossed: bool, taken: Taken, cut_off: bool) -> tuple[Outcome, Why]:
+def _end(crossed: bool, taken: Taken, cut_off: bool) -> tuple[Outcome, MessageReason]:
     """What becomes of a measurement that nobody here was told."""
     if crossed:
-        return Outcome.FORWARDED, Why.TO_SUBSCRIBERS
+        return Outcome.FORWARDED, MessageReason.TO_SUBSCRIBERS
     if taken is Taken.MISSED:
-        return Outcome.LATE, Why.WINDOW_CLOSED
+        return Outcome.LATE, MessageReason.WINDOW_CLOSED
     if cut_off and taken is Taken.NOWHERE:
-        return Outcome.LATE, Why.CUT_OFF
-    return Outcome.MERGED, Why.WINDOWED if taken is Taken.COUNTED else Why.UNWANTED
+        return Outcome.LATE, MessageReason.CUT_OFF
+    return Outcome.MERGED, MessageReason.WINDOWED if taken is Taken.COUNTED else MessageReason.UNWANTED
 
 
 def seen_before(desk: Desk, broker: str, slot: Slot, topic: Topic, arrived: Arrived) -> bool:
@@ -219,7 +220,7 @@ def seen_before(desk: Desk, broker: str, slot: Slot, topic: Topic, arrived: Arri
     # It is remembered for longer where repeats may be on their way; but what entered later than that is none.
     slack_ms = desk.slack_ms((broker, topic.name))
     if slot.seen.get(message_id, 0) - slack_ms > entered_ms:
-        desk.decide(arrived.origin, broker, Outcome.REDUNDANT, Why.REPEAT)
+        desk.decide(arrived.origin, broker, Outcome.REDUNDANT, MessageReason.REPEAT)
         return True
     if _too_old(desk, arrived, topic):
         _late(desk, arrived.at, topic, arrived)

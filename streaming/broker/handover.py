@@ -16,9 +16,11 @@ from streaming.broker.desk import Desk
 from streaming.broker.state import Slot
 from streaming.broker.telling import facts_known, knows, release, settle_all, tell_on
 from streaming.broker.timers import tell_news
-from streaming.broker.values import HandOver, Heard, Outcome, Why
-from streaming.gather.address import Address
-from streaming.gather.open_event import OpenEvent, find_event
+from streaming.model.address import Address
+from streaming.model.event import OpenEvent, find_event
+from streaming.model.inputs import Heard
+from streaming.model.links import HandOver
+from streaming.model.outputs import MessageReason, Outcome
 from tidings import event as events
 from tidings.topic import Topic
 from topology.plan import Place, Plan, Role
@@ -50,7 +52,7 @@ def hand_over(desk: Desk, at: Address, slot: Slot, before: Plan, now_ms: int) ->
             event.kept, event.owed = [], set()
             continue
         handed.append(_copy(event, desk.sources_of(event)))
-        settle_all(event, books, Outcome.FORWARDED, Why.HANDED_OVER)
+        settle_all(event, books, Outcome.FORWARDED, MessageReason.HANDED_OVER)
         event.elsewhere.reports, event.reports = event.all_reports, 0
         event.kept, event.owed = [], set()
         knows(event, to, facts_known(event.knowledge))
@@ -79,7 +81,7 @@ def take_over(desk: Desk, at: Address, slot: Slot, topic: Topic, happened: Heard
         event.kept = [*event.kept, *(entry for entry in handed.kept if entry not in event.kept)]
         event.owed |= handed.owed
         books.received += handed.held
-        books.enter(Outcome.HELD, Why.HOLDING, handed.held)
+        books.enter(Outcome.HELD, MessageReason.HOLDING, handed.held)
         event.held += handed.held
         event.held_fields |= handed.held_fields
         tell_news(desk, slot, event, topic, append_ms)
@@ -166,5 +168,8 @@ def _give_up(desk: Desk, event: OpenEvent) -> None:
     if event.at.topic not in desk.plan.asked_topics:
         return
     put_event_aside(
-        desk, event, Why.CUT_OFF, f"broker {event.at.broker!r} was taken out of the overlay, and no link leads out of it"
+        desk,
+        event,
+        MessageReason.CUT_OFF,
+        f"broker {event.at.broker!r} was taken out of the overlay, and no link leads out of it",
     )

@@ -15,9 +15,11 @@ from streaming.broker.offering import hear_window
 from streaming.broker.state import Slot
 from streaming.broker.telling import facts_known, knows, tell_link, tell_on
 from streaming.broker.timers import advance_all, tell_news
-from streaming.broker.values import EventNews, Heard, Outcome, Why, WindowRecord
-from streaming.gather.address import Address
-from streaming.gather.open_event import OpenEvent, find_event, open_from
+from streaming.model.address import Address
+from streaming.model.event import OpenEvent, find_event, open_from
+from streaming.model.inputs import Heard
+from streaming.model.links import EventNews, WindowRecord
+from streaming.model.outputs import MessageReason, Outcome
 from tidings import event as events
 from tidings.topic import Topic
 from tidings.values import fact_digest
@@ -53,7 +55,7 @@ def _learn(desk: Desk, at: Address, slot: Slot, topic: Topic, happened: Heard, n
         return
     if sender != desk.plan.place(at.broker, at.topic).toward and _was_told(slot, news):
         # What a neighbour still remembers of an event that has ended here: all of it was told.
-        desk.decide(happened.origin, at.broker, Outcome.REDUNDANT, Why.KNOWN, news.event)
+        desk.decide(happened.origin, at.broker, Outcome.REDUNDANT, MessageReason.KNOWN, news.event)
         return
     event = find_event(at, slot.open, slot.closed, topic, news.event, news.span, append_ms)
     knowledge = events.join(event.knowledge, news.knowledge, desk.rules.bounds)
@@ -84,10 +86,12 @@ def _turn_away(desk: Desk, at: Address, happened: Heard, news: EventNews) -> Non
     if name in plan.asked_topics and (not plan.has(sender) or plan.place(sender, name).cut_off):
         event = open_from(at, news.event, news.span, happened.origin.append_ms)
         event.knowledge = dict(news.knowledge)
-        put_event_aside(desk, event, Why.CUT_OFF, f"it was told to broker {broker!r}, which was taken out of the overlay")
-        desk.decide(happened.origin, broker, Outcome.LATE, Why.CUT_OFF, news.event)
+        put_event_aside(
+            desk, event, MessageReason.CUT_OFF, f"it was told to broker {broker!r}, which was taken out of the overlay"
+        )
+        desk.decide(happened.origin, broker, Outcome.LATE, MessageReason.CUT_OFF, news.event)
     else:
-        desk.decide(happened.origin, broker, Outcome.MERGED, Why.UNWANTED, news.event)
+        desk.decide(happened.origin, broker, Outcome.MERGED, MessageReason.UNWANTED, news.event)
 
 
 def _was_told(slot: Slot, news: EventNews) -> bool:

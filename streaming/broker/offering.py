@@ -7,11 +7,13 @@ from enum import StrEnum
 from weakref import WeakKeyDictionary
 
 from streaming.broker.aside import put_event_aside
-from streaming.broker.books import WindowItem
 from streaming.broker.desk import Desk
-from streaming.broker.values import Arrived, Heard, Outcome, PutAside, Why, WindowRecord
-from streaming.gather.open_event import OpenEvent
-from streaming.windows.items import Item, Publication, Through, is_taken, missed
+from streaming.model.books import WindowItem
+from streaming.model.event import OpenEvent
+from streaming.model.inputs import Arrived, Heard
+from streaming.model.items import Item, Publication, Through, is_taken, missed
+from streaming.model.links import WindowRecord
+from streaming.model.outputs import MessageReason, Outcome, PutAside
 from tidings import event as events
 from tidings.subscription import Subscription
 from topology.plan import Place, Plan, Role
@@ -53,7 +55,7 @@ def offer_publication(desk: Desk, arrived: Arrived, crossed: Collection[str]) ->
 def _mention(desk: Desk, arrived: Arrived, late: list[str]) -> None:
     """Put aside what came too late for some windows, whatever else becomes of it."""
     detail = f"published {arrived.origin.append_ms - arrived.published_ms} ms before it arrived; too late for {', '.join(late)}"
-    desk.outputs.append(PutAside(arrived.origin, Outcome.LATE, Why.WINDOW_CLOSED, detail))
+    desk.outputs.append(PutAside(arrived.origin, Outcome.LATE, MessageReason.WINDOW_CLOSED, detail))
     desk.books(arrived.broker).left_out["window"] += 1
 
 
@@ -74,7 +76,7 @@ def offer_event(desk: Desk, event: OpenEvent, place: Place) -> None:
     if late := _missed(desk, broker, topic, item, taken):
         waited_ms = item.entered_ms - item.published_ms
         detail = f"its first report was published {waited_ms} ms before the first of them entered; too late for {', '.join(late)}"
-        put_event_aside(desk, event, Why.WINDOW_CLOSED, detail)
+        put_event_aside(desk, event, MessageReason.WINDOW_CLOSED, detail)
         desk.books(broker).left_out["window"] += 1
 
 
@@ -88,7 +90,7 @@ def hear_window(desk: Desk, happened: Heard, record: WindowRecord) -> None:
         return
     desk.books(broker).received += 1
     taken = _offer(desk, broker, record.topic, item, happened.sender, ())
-    desk.decide(happened.origin, broker, Outcome.MERGED, Why.WINDOWED if taken else Why.UNWANTED)
+    desk.decide(happened.origin, broker, Outcome.MERGED, MessageReason.WINDOWED if taken else MessageReason.UNWANTED)
 
 
 def _missed(desk: Desk, broker: str, topic: str, item: Publication, taken: Collection[str]) -> list[str]:

@@ -6,10 +6,11 @@ from streaming.broker.desk import Desk
 from streaming.broker.progress import heard_ms
 from streaming.broker.state import Slot
 from streaming.broker.telling import settle, settle_all
-from streaming.broker.values import Outcome, Tell, Ticked, Why
-from streaming.gather.address import Address
-from streaming.gather.ledger import Cap, Waiting
-from streaming.gather.open_event import OpenEvent
+from streaming.model.address import Address
+from streaming.model.event import OpenEvent
+from streaming.model.inputs import Ticked
+from streaming.model.ledger import Cap, Waiting
+from streaming.model.outputs import MessageReason, Outcome, Tell
 from streaming.notify.digest import digest
 from streaming.notify.tell import owed, unmet
 from tidings.notification import Notification, Reason, heartbeat_id
@@ -43,7 +44,7 @@ def end_waiting(desk: Desk, slot: Slot, event: OpenEvent, now_ms: int) -> None:
                 del cap.ended[0]
                 books.left_out["digest"] += 1
     if event.held and not event.held_fields.isdisjoint(kept):
-        settle_all(event, books, Outcome.MERGED, Why.DIGESTED)
+        settle_all(event, books, Outcome.MERGED, MessageReason.DIGESTED)
 
 
 def tell_waiting(desk: Desk, slot: Slot, topic: Topic, now_ms: int) -> None:

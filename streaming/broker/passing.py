@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from streaming.broker.ahead import is_ahead, wait
 from streaming.broker.desk import Desk, unknown_broker
-from streaming.broker.filtering import Offered, wanted
+from streaming.broker.filtering import Candidate, wanted
 from streaming.broker.gathering import gather, make_room, measure, measure_again, seen_before
 from streaming.broker.offering import offer_publication
 from streaming.broker.state import Slot
-from streaming.broker.values import Arrived, Outcome, PassedOn, Unsent, Why
-from streaming.gather.address import Address
+from streaming.model.address import Address
+from streaming.model.inputs import Arrived
+from streaming.model.links import PassedOn
+from streaming.model.outputs import MessageReason, Outcome, Unsent
 from tidings import event as events
 from tidings.errors import Unreadable
 from tidings.topic import Topic
@@ -75,7 +77,7 @@ def _known_here(desk: Desk, happened: Arrived) -> bool:
             report = events.report(message, happened.published_ms, topic, bounds)
             # Not only redundant: that the last value is stated again, and later, may matter to the broker that gathers.
             if events.join(event.knowledge, report, bounds) == event.knowledge:
-                desk.decide(happened.origin, happened.broker, Outcome.REDUNDANT, Why.KNOWN, event.id)
+                desk.decide(happened.origin, happened.broker, Outcome.REDUNDANT, MessageReason.KNOWN, event.id)
                 return True
     return False
 
@@ -87,7 +89,7 @@ def pass_on(desk: Desk, happened: Arrived, to: str) -> None:
         desk.put_aside(happened.origin, happened.broker, Unreadable.TOO_MANY_HOPS, detail, entry=happened.entry)
         return
     _send(desk, happened, to)
-    desk.decide(happened.origin, happened.broker, Outcome.FORWARDED, Why.TO_GATHERER)
+    desk.decide(happened.origin, happened.broker, Outcome.FORWARDED, MessageReason.TO_GATHERER)
 
 
 def _hops(happened: Arrived) -> int:
@@ -125,7 +127,7 @@ def _spread(desk: Desk, at: Address, slot: Slot, topic: Topic, happened: Arrived
     elif at.place in desk.plan.snapshot.by_topic or not crossed or place.cut_off:
         gather(desk, at, slot, topic, happened)
     else:
-        desk.decide(happened.origin, at.broker, Outcome.FORWARDED, Why.TO_SUBSCRIBERS)
+        desk.decide(happened.origin, at.broker, Outcome.FORWARDED, MessageReason.TO_SUBSCRIBERS)
 
 
 def _leads_on(desk: Desk, slot: Slot, happened: Arrived) -> bool:
@@ -141,7 +143,7 @@ def _send_on(desk: Desk, at: Address, happened: Arrived, place: Place) -> set[st
     """Send a message where it is wanted, but not back; unless it came by old ways: then those that hold begin here."""
     back = None if desk.begins(happened) else happened.sender
     links = {neighbour: profile for neighbour, profile in place.links.items() if neighbour != back}
-    offered = Offered(at.broker, at.topic, at.key, happened.message.fields, happened.origin.append_ms)
+    offered = Candidate(at.broker, at.topic, at.key, happened.message.fields, happened.origin.append_ms)
     unsent, crossed = desk.books(at.broker).unsent, set()
     for neighbour, goes in wanted(desk, place, offered, links).items():
         if not goes:

@@ -18,7 +18,8 @@ from bisect import bisect_left
 
 from streaming.broker.desk import Desk
 from streaming.broker.state import NEVER, BucketState, Progress, Rules
-from streaming.broker.values import Progressed
+from streaming.model.inputs import Progressed
+from streaming.model.windows import Clocked
 from topology.plan import Plan, Role
 from topology.upstream import Upstream
 
@@ -130,3 +131,8 @@ def _last(progress: Progress, before_ms: int) -> tuple[int, int, int]:
     """What a service said last, before some time."""
     place = bisect_left(progress.said, (before_ms, 0, 0))
     return progress.said[place - 1] if place else _NOTHING
+
+
+def clocked(state: BucketState, plan: Plan, rules: Rules) -> Clocked:
+    """What a bucket tells the pipeline of windows after a batch."""
+    return Clocked(rules.bucket_index, rules.buckets, state.clock_ms, (*state.ticks, state.ticked), gathered(state, plan, rules))

@@ -13,9 +13,9 @@ from streaming.broker.pacing import reconsider_beats, reconsider_caps
 from streaming.broker.progress import note_ways
 from streaming.broker.state import Slot
 from streaming.broker.telling import deliver, release, settle_all, tell, tell_links, tell_up, watch
-from streaming.broker.values import Outcome, Why
-from streaming.gather.address import Address
-from streaming.gather.open_event import OpenEvent
+from streaming.model.address import Address
+from streaming.model.event import OpenEvent
+from streaming.model.outputs import MessageReason, Outcome
 from tidings.subscription import Subscription
 from topology.plan import Place, Plan, Role
 from topology.profile import Profile
@@ -66,12 +66,12 @@ def _forget(desk: Desk, at: Address, slot: Slot) -> None:
     for event in slot.open:
         if event.owed:
             _put_owed_aside(desk, event, f"broker {at.broker!r} was taken out of the overlay")
-        settle_all(event, desk.books(at.broker), Outcome.MERGED, Why.UNWANTED)
+        settle_all(event, desk.books(at.broker), Outcome.MERGED, MessageReason.UNWANTED)
     slot.open, slot.closed, slot.seen, slot.spread, slot.caps = [], [], {}, {}, {}
 
 
 def _put_owed_aside(desk: Desk, event: OpenEvent, detail: str) -> None:
-    put_event_aside(desk, event, Why.CUT_OFF, detail, event.owed)
+    put_event_aside(desk, event, MessageReason.CUT_OFF, detail, event.owed)
     desk.books(event.at.broker).left_out["cut-off"] += 1
 
 

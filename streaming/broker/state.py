@@ -10,11 +10,11 @@ from typing import Protocol
 import msgspec
 from msgspec import Struct
 
-from streaming.broker.books import Books
-from streaming.gather.address import Address
-from streaming.gather.entry import Entry, Origin
-from streaming.gather.ledger import Cap
-from streaming.gather.open_event import Closed, OpenEvent
+from streaming.model.address import Address
+from streaming.model.books import Books
+from streaming.model.entry import Entry, Origin
+from streaming.model.event import OpenEvent, Tombstone
+from streaming.model.ledger import Cap
 from tidings.message import Message
 from tidings.registers import Bounds
 from tidings.topic import Topic
@@ -63,7 +63,7 @@ class Slot(Struct, array_like=True):
     """All that is remembered of one broker, topic and key: mostly one open event."""
 
     open: list[OpenEvent] = msgspec.field(default_factory=list)
-    closed: list[Closed] = msgspec.field(default_factory=list)
+    closed: list[Tombstone] = msgspec.field(default_factory=list)
     seen: dict[str, int] = msgspec.field(default_factory=dict)
     """For topics that do not gather: message id to the time it is forgotten."""
     caps: dict[str, Cap] = msgspec.field(default_factory=dict)
@@ -113,7 +113,7 @@ class Progress(Struct, array_like=True):
         return self.brokers is None or broker in self.brokers
 
 
-class Remembered(Protocol):
+class Memory(Protocol):
     """What is remembered, as the functions of a step need it; in the order it was first heard of."""
 
     def get(self, at: Address, /) -> Slot | None: ...
@@ -128,7 +128,7 @@ class Remembered(Protocol):
     def oldest(self) -> tuple[Address, Slot]: ...
 
 
-class Slots(dict[Address, Slot]):
+class PlainMemory(dict[Address, Slot]):
     """What is remembered, in the order it was first heard of."""
 
     def due(self, now_ms: int) -> list[tuple[Address, Slot]]:
@@ -196,7 +196,7 @@ class BucketState:
     clock_ms: int = 0
     partitions: tuple[str, ...] = ()
     marks: dict[str, int] = field(default_factory=dict)
-    slots: Remembered = field(default_factory=Slots)
+    slots: Memory = field(default_factory=PlainMemory)
     books: dict[str, Books] = field(default_factory=dict)
     sent: dict[tuple[str, str], int] = field(default_factory=dict)
     """By broker and neighbour, the number of the last record that was sent over the link."""

@@ -17,7 +17,8 @@ from streaming.broker.progress import note_progress
 from streaming.broker.replanning import reconsider
 from streaming.broker.state import BucketState, Rules
 from streaming.broker.timers import pass_time
-from streaming.broker.values import Arrived, Heard, Input, Marked, Output, Progressed, Refused, Ticked
+from streaming.model.inputs import Arrived, Heard, Input, Marked, Progressed, Refused, Ticked
+from streaming.model.outputs import Output
 from topology.plan import Plan
 
 MOST_TICKS = 64

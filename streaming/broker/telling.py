@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from streaming.broker.books import Books
 from streaming.broker.desk import Desk
-from streaming.broker.filtering import Offered, wanted
-from streaming.broker.values import EventNews, Outcome, Tell, Unsent, Why
-from streaming.gather.ledger import Ledger
-from streaming.gather.open_event import OpenEvent, Span
+from streaming.broker.filtering import Candidate, wanted
+from streaming.model.books import Books
+from streaming.model.event import OpenEvent, Span
+from streaming.model.ledger import Ledger
+from streaming.model.links import EventNews
+from streaming.model.outputs import MessageReason, Outcome, Tell, Unsent
 from streaming.notify import tell as notify
 from tidings import event as events
 from tidings.notification import Notification
@@ -66,21 +67,21 @@ def deliver(
         if event.held and not event.held_fields.isdisjoint(notification.news):
             settle(event, books, Outcome.TOLD, notification.reason)
     if event.held and not event.held_fields.isdisjoint(crossed):
-        settle(event, books, Outcome.FORWARDED, Why.TO_SUBSCRIBERS)
+        settle(event, books, Outcome.FORWARDED, MessageReason.TO_SUBSCRIBERS)
 
 
 def settle(event: OpenEvent, books: Books, outcome: Outcome, reason: str) -> None:
     """What was held has left: one message stands for it, the others were merged into it."""
-    books.enter(Outcome.HELD, Why.HOLDING, -event.held)
+    books.enter(Outcome.HELD, MessageReason.HOLDING, -event.held)
     books.enter(outcome, reason)
-    books.enter(Outcome.MERGED, Why.JOINED, event.held - 1)
+    books.enter(Outcome.MERGED, MessageReason.JOINED, event.held - 1)
     event.held = 0
     event.held_fields = set()
 
 
 def settle_all(event: OpenEvent, books: Books, outcome: Outcome, reason: str) -> None:
     """All that is held gets the same end."""
-    books.enter(Outcome.HELD, Why.HOLDING, -event.held)
+    books.enter(Outcome.HELD, MessageReason.HOLDING, -event.held)
     books.enter(outcome, reason, event.held)
     event.held = 0
     event.held_fields = set()
@@ -107,7 +108,7 @@ def tell_links(
     unsent = desk.books(broker).unsent
     paced = name in desk.plan.snapshot.paced
     crossed: set[str] = set()
-    for neighbour, goes in wanted(desk, desk.place_of(event), Offered(broker, name, key, facts, now_ms), links).items():
+    for neighbour, goes in wanted(desk, desk.place_of(event), Candidate(broker, name, key, facts, now_ms), links).items():
         profile, ledger = links[neighbour], event.links.get(neighbour) or Ledger()
         # Who waits beyond must learn that what it waits for is not true any more: once, then it knows.
         takes_back = not goes and paced and bool(ledger.told) and not ledger.untrue

@@ -10,9 +10,9 @@ from streaming.broker.pacing import beat, end_waiting, forget_caps, tell_waiting
 from streaming.broker.progress import behind, reached_ms, waits
 from streaming.broker.state import NEVER, Slot
 from streaming.broker.telling import deliver, facts_known, release, settle_all, tell
-from streaming.broker.values import Outcome, Why
-from streaming.gather.address import Address
-from streaming.gather.open_event import Closed, OpenEvent
+from streaming.model.address import Address
+from streaming.model.event import OpenEvent, Tombstone
+from streaming.model.outputs import MessageReason, Outcome
 from streaming.notify.tell import unmet
 from tidings.topic import Topic
 
@@ -124,7 +124,7 @@ def bury(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) ->
     """All has come that belongs to an event: what nobody wanted is settled, it counts in windows, and a grave is left."""
     if (event.kept or event.owed) and (away := desk.place_of(event).cut_off):
         put_kept_aside(desk, event, f"no link led to the subscribers at {', '.join(away)} before the event ended")
-    settle_all(event, desk.books(event.at.broker), Outcome.MERGED, Why.UNWANTED)
+    settle_all(event, desk.books(event.at.broker), Outcome.MERGED, MessageReason.UNWANTED)
     offer_event(desk, event, desk.place_of(event))
     slot.open.remove(event)
     if event.ended_ms is not None:
@@ -135,7 +135,7 @@ def bury(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) ->
         forget_ms = event.span.first_ms + 2 * window_ms + desk.slack_ms(event.at.place)
         in_overlay = bool(desk.plan.overlay.links)
         facts = facts_known(event.knowledge) if in_overlay else {}
-        slot.closed.append(Closed(event.span, forget_ms, event.id, facts, event.ledgers if in_overlay else {}))
+        slot.closed.append(Tombstone(event.span, forget_ms, event.id, facts, event.ledgers if in_overlay else {}))
         desk.wake_at(forget_ms)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from streaming.broker.state import BucketState, Slot
-from streaming.gather.ledger import Ledger, Waiting
-from streaming.gather.open_event import OpenEvent
+from streaming.model.event import OpenEvent
+from streaming.model.ledger import Ledger, Waiting
 from streaming.notify.tell import owed
 from tidings.control import Snapshot
 from tidings.notification import Digested

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from streaming.gather.ledger import Cap, Waiting
-from streaming.gather.open_event import OpenEvent
+from streaming.model.event import OpenEvent
+from streaming.model.ledger import Cap, Waiting
 from streaming.notify.tell import notification_of, owed, unmet
 from tidings.notification import Digested, Notification, Reason, digest_id
 from tidings.subscription import Subscription

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from streaming.gather.ledger import Cap, Ledger, Waiting
-from streaming.gather.open_event import OpenEvent
+from streaming.model.event import OpenEvent
+from streaming.model.ledger import Cap, Ledger, Waiting
 from tidings import event as events
 from tidings.notification import Digested, Notification, Reason, notification_id
 from tidings.predicate import Verdict

@@ -32,7 +32,7 @@ def prepare() -> None:
     import pyarrow as pa  # noqa: F401
     from pyspark import worker  # noqa: F401
 
-    from streaming.spark import bucket  # noqa: F401
+    from streaming.spark import events  # noqa: F401
 
     gc.collect()
     gc.freeze()

@@ -10,13 +10,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupStateTimeout
 
-from streaming.spark.bucket import OUTPUT_SCHEMA, STATE_SCHEMA, BucketSettings, bucket_function
+from streaming.spark.events import OUTPUT_SCHEMA, STATE_SCHEMA, BucketSpec, bucket_function
 from streaming.spark.routing import Routing, routed
-from topology import names
+from tidings import names
 
 
 @dataclass(frozen=True)
-class QuerySettings:
+class QuerySpec:
     """``service`` names whose ticks count; ``secret`` decides which bucket a key is in. Both are fixed for a checkpoint."""
 
     bootstrap_servers: str
@@ -26,7 +26,7 @@ class QuerySettings:
     service: str
     secret: str = field(repr=False)
     buckets: int
-    bucket: BucketSettings
+    bucket: BucketSpec
     trigger_ms: int = 0
     max_offsets_per_trigger: int = 0
     kafka_properties: Mapping[str, str] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class QuerySettings:
 
 
 def start_query(
-    spark: SparkSession, settings: QuerySettings, *, over_gaps: bool = False, starting: str = "earliest"
+    spark: SparkSession, settings: QuerySpec, *, over_gaps: bool = False, starting: str = "earliest"
 ) -> StreamingQuery:
     """Start the query; it goes on where its checkpoint ends, and starts at ``starting`` if that is empty.
 
@@ -63,7 +63,7 @@ def start_query(
     return to_kafka(outputs, settings, settings.checkpoint, "tidings")
 
 
-def kafka_options(settings: QuerySettings) -> dict[str, str]:
+def kafka_options(settings: QuerySpec) -> dict[str, str]:
     """How to reach Kafka, in the words of Spark."""
     kafka = {f"kafka.{name}": value for name, value in settings.kafka_properties.items()}
     kafka["kafka.bootstrap.servers"] = settings.bootstrap_servers
@@ -72,7 +72,7 @@ def kafka_options(settings: QuerySettings) -> dict[str, str]:
     return kafka
 
 
-def to_kafka(outputs: DataFrame, settings: QuerySettings, checkpoint: Path, name: str) -> StreamingQuery:
+def to_kafka(outputs: DataFrame, settings: QuerySpec, checkpoint: Path, name: str) -> StreamingQuery:
     """Start a query that writes each row to the Kafka topic it names."""
     sink = outputs.writeStream.format("kafka").options(**kafka_options(settings))
     # Dead letters are as large as what was sent, and have their reason with them.

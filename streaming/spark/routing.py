@@ -15,12 +15,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.avro.functions import from_avro
 
-from streaming.broker.inputs import MARK, MESSAGE, MOST_VALUE_BYTES, TICK
-from streaming.fast.labels import labels_of
-from streaming.fast.rows import KINDS, NO_SOURCE, NOT_SAID
-from tidings import avro
-from tidings.codec import MessageLimits
-from topology import names
+from streaming.batch.rows import KINDS, NO_SOURCE, NOT_SAID
+from streaming.batch.shuffle import labels_of
+from streaming.wire import avro
+from streaming.wire.codec import MessageLimits
+from streaming.wire.inputs import MARK, MESSAGE, MOST_VALUE_BYTES, TICK
+from tidings import names
 
 _MOST_KEY_BYTES = 512 * 1024
 _END_BYTES = 8
@@ -119,7 +119,7 @@ def _topic_and_key(datum: Column) -> Column:
 
 
 def _is_plain(routing: Routing) -> Column:
-    """Whether `tidings.codec` would take the message, as far as that does not depend on its facts, topic and key.
+    """Whether `streaming.wire.codec` would take the message, as far as that does not depend on its facts, topic and key.
 
     Those need no look: a message with a bad one is opened and refused, so no event or fact with the same number is ever known.
     """

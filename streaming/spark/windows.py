@@ -12,33 +12,34 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupStateTimeout
 
-from streaming.broker import crossing
-from streaming.broker.values import PutAside, Send, Tell
-from streaming.fast.labels import labels_of
-from streaming.side import blob, wire
-from streaming.side.state import SideState
-from streaming.side.step import step
-from streaming.side.values import SideOutput, SideRules, WindowDecided
-from streaming.spark.bucket import (
+from streaming.batch.shuffle import labels_of
+from streaming.model.outputs import PutAside, Send, Tell
+from streaming.model.windows import WindowDecided, WindowOutput
+from streaming.spark.events import (
     OUTPUT_COLUMNS,
     OUTPUT_SCHEMA,
-    BucketSettings,
+    BucketSpec,
     aside_record,
     books_records,
     load_plan,
     no_collection,
 )
-from streaming.spark.query import QuerySettings, kafka_options, to_kafka
-from tidings.codec import encode_notification
-from topology import names
+from streaming.spark.query import QuerySpec, kafka_options, to_kafka
+from streaming.windows import state_codec
+from streaming.windows.pipeline import step
+from streaming.windows.rules import WindowRules
+from streaming.windows.state import WindowState
+from streaming.wire import crossing, offers
+from streaming.wire.codec import encode_notification
+from tidings import names
 
 STATE_SCHEMA = "state binary"
 
-_at_hand: dict[tuple[str, int], tuple[bytes, SideState]] = {}
+_at_hand: dict[tuple[str, int], tuple[bytes, WindowState]] = {}
 """The buckets that this worker had last, each with the bytes it was kept as."""
 
 
-def start_window_query(spark: SparkSession, settings: QuerySettings, *, over_gaps: bool = False) -> StreamingQuery:
+def start_window_query(spark: SparkSession, settings: QuerySpec, *, over_gaps: bool = False) -> StreamingQuery:
     """Start the side pipeline beside the main one; it goes on where its checkpoint ends."""
     source = spark.readStream.format("kafka").options(**kafka_options(settings)).option("subscribe", names.OFFERS)
     source = source.option("startingOffsets", "earliest").option("failOnDataLoss", str(not over_gaps).lower())
@@ -62,22 +63,22 @@ def dealt(records: DataFrame, service: str, buckets: int, partitions: int) -> Da
     return records.where(ours).select(F.explode(target).alias("bucket"), "offset", "key", "value")
 
 
-def side_function(settings: BucketSettings, buckets: int) -> Callable[[Any, Iterable[pd.DataFrame], Any], Iterator[pd.DataFrame]]:
+def side_function(settings: BucketSpec, buckets: int) -> Callable[[Any, Iterable[pd.DataFrame], Any], Iterator[pd.DataFrame]]:
     """The stateful function of one bucket of links: converts, calls `step`, converts back."""
 
     def run(key: tuple[int], frames: Iterable[pd.DataFrame], group_state: Any) -> Iterator[pd.DataFrame]:
         index = int(key[0]) % buckets
         kept = bytes(group_state.get[0]) if group_state.exists else b""
         at_hand = _at_hand.pop((settings.state_dir, index), None)
-        state = at_hand[1] if at_hand is not None and at_hand[0] == kept else blob.decode(kept) if kept else SideState()
+        state = at_hand[1] if at_hand is not None and at_hand[0] == kept else state_codec.decode(kept) if kept else WindowState()
         before = {broker: books.to_dict() for broker, books in state.books.items()}
         frame = pd.concat(list(frames), ignore_index=True).sort_values("offset")
-        rules = SideRules(str(settings.ticker.service), index, buckets, settings.rules.hosted)
+        rules = WindowRules(str(settings.ticker.service), index, buckets, settings.rules.hosted)
         with no_collection():
-            inputs = [wire.read(bytes(k), bytes(v)) for k, v in zip(frame["key"], frame["value"], strict=True)]
+            inputs = [offers.read(bytes(k), bytes(v)) for k, v in zip(frame["key"], frame["value"], strict=True)]
             state, outputs = step(state, inputs, lambda number: load_plan(settings, number), rules)
             # Also when only time passed: a batch that is run again must begin with the same clocks.
-            kept = blob.encode(state)
+            kept = state_codec.encode(state)
             group_state.update((kept,))
             _at_hand[settings.state_dir, index] = kept, state
             records = [*to_records(outputs), *books_records(rules.service, f"w{index}", before, state.books)]
@@ -87,7 +88,7 @@ def side_function(settings: BucketSettings, buckets: int) -> Callable[[Any, Iter
     return run
 
 
-def to_records(outputs: Iterable[SideOutput]) -> Iterator[tuple[Any, ...]]:
+def to_records(outputs: Iterable[WindowOutput]) -> Iterator[tuple[Any, ...]]:
     """Kafka records for what is to be done."""
     for output in outputs:
         match output:

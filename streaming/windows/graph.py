@@ -11,16 +11,16 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from heapq import heappop, heappush
 
 from streaming.windows.matching import Matching
-from streaming.windows.parts import Group, Key, Range, Spot
+from streaming.windows.nodes import Group, Key, OpenRange, Range
 
-__all__ = ["Graph", "Group", "Range", "Spot"]
+__all__ = ["Graph", "Group", "OpenRange", "Range"]
 
 
 class Graph:
     """Items that have not crossed the link, against the open ranges they count in."""
 
     def __init__(self) -> None:
-        self._spots: dict[Range, Spot] = {}
+        self._spots: dict[Range, OpenRange] = {}
         self._group_of: dict[int, Group] = {}
         self._groups: dict[Group, None] = {}
         self._growing: dict[Key, Group] = {}
@@ -62,8 +62,8 @@ class Graph:
         spots[-1].ends.append(group)
         return group
 
-    def _open(self, range_: Range) -> Spot:
-        spot = self._spots[range_] = Spot(range_)
+    def _open(self, range_: Range) -> OpenRange:
+        spot = self._spots[range_] = OpenRange(range_)
         if range_ not in self._ordered:
             self._ordered.add(range_)
             heappush(self._order, range_)
@@ -102,7 +102,7 @@ class Graph:
         return {item: frozenset(spot.range for spot in group.spots) for item, group in self._group_of.items()}
 
     @property
-    def ranges(self) -> Mapping[Range, Spot]:
+    def ranges(self) -> Mapping[Range, OpenRange]:
         """The ranges that have items. To read, not to change."""
         return self._spots
 
@@ -158,7 +158,7 @@ class Graph:
             del self._growing[group.key]
             group.key = None
 
-    def _ended(self, spot: Spot) -> Iterator[Group]:
+    def _ended(self, spot: OpenRange) -> Iterator[Group]:
         """The groups of a range that leaves before an earlier one, if they are in no other."""
         for group in spot.groups:
             if not (spots := group.spots):
@@ -181,10 +181,10 @@ class Graph:
         for item in group.items:
             del self._group_of[item]
 
-    def _items_of(self, spot: Spot) -> list[int]:
+    def _items_of(self, spot: OpenRange) -> list[int]:
         return sorted(self._waiting(spot))
 
-    def _waiting(self, spot: Spot) -> list[int]:
+    def _waiting(self, spot: OpenRange) -> list[int]:
         if spot.thinned:
             spot.items = [item for item in spot.items if item in self._group_of]
             spot.thinned = False

@@ -12,9 +12,9 @@ from heapq import heappop, heappush
 
 from msgspec import Struct, structs
 
-from streaming.windows.deciders import Because, Choice, Decider, Decision, decider
+from streaming.model.items import Aggregated, Item, Publication, counted_in, matches, starts_of
+from streaming.windows.deciders import Choice, ChoiceReason, Decider, Decision, decider
 from streaming.windows.graph import Graph, Range
-from streaming.windows.items import Aggregated, Item, Publication, counted_in, matches, starts_of
 from tidings.aggregate import Of
 from tidings.partial import Partial, added, empty, merged
 from tidings.subscription import Subscription
@@ -24,7 +24,7 @@ MOST_ITEMS = 100_000
 """What waits for windows at one link. Beyond, publications cross at once, which is always right, if not the cheapest."""
 
 
-class Tally(Struct, array_like=True):
+class RangeTally(Struct, array_like=True):
     """What was offered for a range. ``fresh`` is how many of its items no range that expires before it has: always
     forwarding would send them now. ``waited`` is how many did not cross anyway, ``hurried`` how many of the fresh ones crossed
     at once since only the publications themselves will do."""
@@ -35,7 +35,7 @@ class Tally(Struct, array_like=True):
     hurried: int = 0
 
 
-class Waiting(Struct, array_like=True):
+class UncrossedItem(Struct, array_like=True):
     """An item that has not crossed, as it is kept between batches."""
 
     number: int
@@ -44,14 +44,14 @@ class Waiting(Struct, array_like=True):
     degree: int
 
 
-class LinkState(Struct, array_like=True):
+class PackedLink(Struct, array_like=True):
     """All that a link remembers."""
 
     decider: str
     learned: bytes
     number: int
-    waiting: list[Waiting]
-    tallies: list[tuple[Range, Tally]]
+    waiting: list[UncrossedItem]
+    tallies: list[tuple[Range, RangeTally]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class LinkWindows:
     decider: Decider
     graph: Graph = field(default_factory=Graph)
     items: dict[int, Item] = field(default_factory=dict)
-    tallies: dict[Range, Tally] = field(default_factory=dict)
+    tallies: dict[Range, RangeTally] = field(default_factory=dict)
     number: int = 0
 
     def __post_init__(self) -> None:
@@ -158,7 +158,7 @@ class LinkWindows:
         for place, range_ in enumerate(ranges):
             tally = self.tallies.get(range_)
             if tally is None:
-                tally = self.tallies[range_] = Tally()
+                tally = self.tallies[range_] = RangeTally()
                 heappush(self._ends, range_)
             tally.items += 1
             tally.waited += waits
@@ -200,12 +200,12 @@ class LinkWindows:
 
     def _decide(self, range_: Range, subscription: Subscription | None, numbers: list[int], now_ms: int) -> Decision:
         if subscription is not None and subscription.window is not None and not subscription.window.decomposable:
-            return Decision(Choice.FORWARD, Because.NOT_DECOMPOSABLE)
+            return Decision(Choice.FORWARD, ChoiceReason.NOT_DECOMPOSABLE)
         if not numbers:
-            return Decision(Choice.AGGREGATE, Because.EMPTY)
+            return Decision(Choice.AGGREGATE, ChoiceReason.EMPTY)
         return self.decider.decide(self.graph, range_, now_ms)
 
-    def _would(self, range_: Range, tally: Tally, numbers: list[int], now_ms: int) -> dict[str, int]:
+    def _would(self, range_: Range, tally: RangeTally, numbers: list[int], now_ms: int) -> dict[str, int]:
         """What this range would cost by other deciders, as things are; forwarding and aggregating as if that was always done."""
         would = {"forward": tally.fresh, "aggregate": min(1, tally.waited) + tally.hurried}
         for name in ("wad", "adock"):
@@ -247,14 +247,14 @@ class LinkWindows:
 
     # ---- as bytes -----------------------------------------------------------------------------------------------------
 
-    def state(self) -> LinkState:
+    def state(self) -> PackedLink:
         ranges = self.graph.items
-        waiting = [Waiting(n, self._as_counted(n), tuple(sorted(ranges[n])), self.graph.degree(n)) for n in self.items]
+        waiting = [UncrossedItem(n, self._as_counted(n), tuple(sorted(ranges[n])), self.graph.degree(n)) for n in self.items]
         tallies = sorted((range_, tally) for range_, tally in self.tallies.items())
-        return LinkState(self.decider.name, self.decider.state(), self.number, waiting, tallies)
+        return PackedLink(self.decider.name, self.decider.state(), self.number, waiting, tallies)
 
     @staticmethod
-    def restored(state: LinkState) -> LinkWindows:
+    def restored(state: PackedLink) -> LinkWindows:
         link = LinkWindows(decider(state.decider), tallies=dict(state.tallies), number=state.number)
         for each in state.waiting:
             link.items[each.number] = each.item

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from streaming.windows.parts import Group, Spot
+from streaming.windows.nodes import Group, OpenRange
 
 
 class Matching:
@@ -45,7 +45,7 @@ class Matching:
                 spot.taken = None
                 self._opened |= spot.closed
 
-    def spot_left(self, spot: Spot) -> None:
+    def spot_left(self, spot: OpenRange) -> None:
         """A range was aggregated. The item it had is spare."""
         self._changes += 1
         group, spot.taken = spot.taken, None
@@ -54,7 +54,7 @@ class Matching:
             if not group.closed:
                 self._pending[group] = None
 
-    def essential(self, spot: Spot) -> bool:
+    def essential(self, spot: OpenRange) -> bool:
         """Whether every maximum matching gives this range an item. To be asked when all is settled."""
         if spot.closed:
             return True
@@ -95,15 +95,15 @@ class Matching:
             if group.matched < len(group.items):
                 self._pending[group] = None
 
-    def _path(self, start: Group, open_at: int = -1) -> list[tuple[Spot, Group]] | None:
+    def _path(self, start: Group, open_at: int = -1) -> list[tuple[OpenRange, Group]] | None:
         """A shortest alternating path from a group to a free range, backwards: each range, with the group it is reached from.
         One from which a path was found at ``open_at`` is as good. If there is none, all that was seen is closed."""
         self._search += 1
         search = self._search
         start.seen = search
         groups = [start]
-        spots: list[Spot] = []
-        reached: dict[Group, tuple[Spot, Group]] = {}
+        spots: list[OpenRange] = []
+        reached: dict[Group, tuple[OpenRange, Group]] = {}
         for group in groups:
             for spot in group.all_spots:
                 if spot.closed or spot.seen == search:

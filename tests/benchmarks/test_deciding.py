@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from streaming.windows.testing import ranges_at
+from streaming.world.one_link import ranges_at
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from experiments import catalogue, plots
 from experiments.harness import (
-    Claim,
     Conducted,
     Experiment,
+    PaperClaim,
     Plot,
     Result,
     Series,
@@ -53,7 +53,7 @@ PLOT = Plot(
 def result(**changes: Any) -> Result:
     usual: dict[str, Any] = {
         "rows": [{"brokers": 100, "more": 0.18}, {"brokers": 200, "more": 0.21}],
-        "claims": [Claim("at most 32 % more time", "32 %", "21 %", True)],
+        "claims": [PaperClaim("at most 32 % more time", "32 %", "21 %", True)],
         "table": TABLE,
         "seeds": 30,
         "plots": [PLOT],
@@ -255,7 +255,7 @@ def test_a_module_holds_the_experiment_of_its_name(monkeypatch: pytest.MonkeyPat
 
 
 def test_as_json() -> None:
-    claims = [Claim("a", "1", "2", True), Claim("b", "3", "4", False)]
+    claims = [PaperClaim("a", "1", "2", True), PaperClaim("b", "3", "4", False)]
     done = conducted(Settings(quick=True), claims=claims, rows=[{"x": math.inf, "y": math.nan, "z": None}])
     assert not done.holds
     assert to_dict(done) == {
@@ -384,7 +384,7 @@ def paged(tmp_path: Path, *results: Conducted, **more: Any) -> str:
 
 
 def test_the_page_shows_command_seeds_figures_claims_and_notes(tmp_path: Path) -> None:
-    claims = [Claim("a | b", "1", "2", True), Claim("c\nd", "3", "4", False)]
+    claims = [PaperClaim("a | b", "1", "2", True), PaperClaim("c\nd", "3", "4", False)]
     page = paged(tmp_path, conducted(claims=claims), conducted(name="agele-fig6", claims=[], notes=[]))
     assert page.startswith("# Results\n\nWritten by `tidings experiment all`: ")
     for line in (

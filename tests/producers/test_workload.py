@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from producers.incidents import incidents
-from producers.workload import Published, Summary, Workload, dated, generate, summary, truth
+from producers.workload import SentMessage, Summary, Workload, dated, generate, summary, truth
 from tidings.message import Message
 from tidings.values import same
 
@@ -46,8 +46,8 @@ def workloads(draw: st.DrawFn) -> Workload:
     return replace(base, redundancy=draw(st.floats(low, high)))
 
 
-def by_event(run: list[Published]) -> dict[str, list[Published]]:
-    events: dict[str, list[Published]] = defaultdict(list)
+def by_event(run: list[SentMessage]) -> dict[str, list[SentMessage]]:
+    events: dict[str, list[SentMessage]] = defaultdict(list)
     for published in run:
         events[published.message.key].append(published)
     return events
@@ -83,7 +83,7 @@ def test_the_seed_decides_everything(workload: Workload) -> None:
 
 @given(workloads())
 def test_an_id_names_one_message_and_a_repeat_comes_after_it(workload: Workload) -> None:
-    first: dict[str, Published] = {}
+    first: dict[str, SentMessage] = {}
     for published in generate(workload):
         original = first.setdefault(published.message.message_id, published)
         assert published.message == original.message
@@ -283,8 +283,8 @@ def test_summary_of(messages: list[Message], expected: Summary) -> None:
 
 
 def test_summary_folds_in_time_order_and_reads_well() -> None:
-    late = Published(2, "cam-1", _said({"a": 1}, "2"))
-    early = Published(1, "cam-1", _said({"a": 1, "b": 2}, "1"))
+    late = SentMessage(2, "cam-1", _said({"a": 1}, "2"))
+    early = SentMessage(1, "cam-1", _said({"a": 1, "b": 2}, "1"))
     found = summary([late, early])
     assert found.redundant == 1
     assert str(found) == ("2 messages from 1 publishers about 1 events: 50.0% bring nothing new (0 exact repeats), 0 disagree")

@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from experiments.simulator import Simulator
-from producers.books import from_publishers, read_books
-from producers.connection import Connection
+from clients.books import from_publishers, read_books
+from clients.connection import Connection
 from producers.publisher import Publisher
-from service.java import Java
-from service.kafka import EmbeddedKafka
-from service.testing import RunningService, wait_for
-from streaming.broker.values import Outcome
-from streaming.testing import broker, link, plan, subscription, topic
+from service.kafka.embedded import EmbeddedKafka
+from service.kafka.java import Java
+from streaming.model.outputs import Outcome
+from streaming.world.one_broker import broker, link, plan, subscription, topic
+from streaming.world.simulator import Simulator
+from testing.service import RunningService, wait_for
 from tidings.message import Message
 
 pytestmark = pytest.mark.timeout(400)

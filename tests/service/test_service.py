@@ -9,13 +9,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from producers.books import read_books
+from clients.books import read_books
+from clients.subscriber import Subscriber
 from producers.publisher import Publisher
-from producers.subscriber import Subscriber
-from service.directory import ServiceDirectory
-from service.testing import RunningService, wait_for
-from streaming.testing import subscription, topic
-from tidings.codec import encode_message
+from service.directory.directory import ServiceDirectory
+from streaming.wire.codec import encode_message
+from streaming.world.one_broker import subscription, topic
+from testing.service import RunningService, wait_for
 from tidings.errors import Unreadable
 from tidings.message import Message
 from tidings.notification import Encoding
@@ -220,7 +220,7 @@ def test_a_bad_control_record_is_put_aside_and_changes_nothing(service_up, key, 
 
 
 def test_a_second_service_on_the_directory_is_refused(service_up):
-    from service.testing import launch
+    from testing.service import launch
 
     process = launch(service_up.directory, {"TIDINGS_SERVICE_METRICS_PORT": "0"})
     assert process.wait(60) == 1

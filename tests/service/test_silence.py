@@ -7,8 +7,8 @@ import json
 import pytest
 
 from producers.publisher import Publisher
-from service.testing import RunningService, wait_for
-from streaming.testing import PARTITION, Script, subscription, topic
+from streaming.world.one_broker import PARTITION, Script, subscription, topic
+from testing.service import RunningService, wait_for
 from tidings.message import Message
 
 pytestmark = pytest.mark.timeout(300)

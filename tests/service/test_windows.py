@@ -10,14 +10,14 @@ from random import Random
 import pytest
 from msgspec import structs
 
-from producers.books import read_books
+from clients.books import read_books
 from producers.publisher import Publisher
-from service.testing import RunningService, wait_for
-from streaming.side.reference import Told, expected
-from streaming.testing import broker, link, subscription, topic
-from streaming.windows.items import Publication
+from streaming.model.items import Publication
+from streaming.world.one_broker import broker, link, subscription, topic
+from streaming.world.window_reference import Told, expected
+from testing.service import RunningService, wait_for
+from tidings import names
 from tidings.message import Message
-from topology import names
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.live]
 

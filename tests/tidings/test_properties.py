@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from producers.connection import Connection
-from service.guard import with_certificate, with_password
+from clients.connection import Connection
+from service.kafka.secured import with_certificate, with_password
 from streaming.spark.session import redaction_pattern
 from tidings.errors import BadConfig
 from tidings.properties import for_librdkafka, hide, parse, secrets_in

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tidings.aggregate import parse
 from tidings.errors import TidingsError
-from tidings.window import DAY_MS, LONGEST_MS, MOST_AT_ONCE, BadWindow, Kind, Window, read_span, read_window
+from tidings.window import DAY_MS, LONGEST_MS, MOST_AT_ONCE, BadWindow, Window, WindowKind, read_span, read_window
 
 OF = {"n": "count()"}
 COUNTING = (("n", parse("count()")),)
@@ -183,11 +183,11 @@ def test_starts_are_those_of_all_windows_that_contain_the_time(window: Window, t
 def test_every_time_is_in_as_many_windows_as_its_kind_says(window: Window, time: int) -> None:
     found = len(window.starts(time))
     match window.kind:
-        case Kind.TUMBLING:
+        case WindowKind.TUMBLING:
             assert found == 1
-        case Kind.SAMPLING:
+        case WindowKind.SAMPLING:
             assert found <= 1
-        case Kind.SLIDING:
+        case WindowKind.SLIDING:
             most = -(-window.size // window.shift)
             assert 1 <= found <= most
             assert time < window.size or found >= window.size // window.shift

@@ -29,13 +29,13 @@ from tidings.predicate import (
     render,
 )
 from tidings.values import Value
-from topology.covering import MOST_DISJUNCTS, Entry, covers, merged, scope_of
+from topology.covering import MOST_DISJUNCTS, Interest, covers, merged, scope_of
 
 OPTIMISTIC, PATIENT = Missing.OPTIMISTIC, Missing.PATIENT
 
 
-def entry(text: str, missing: Missing = PATIENT) -> Entry:
-    return Entry(parse(text), missing)
+def entry(text: str, missing: Missing = PATIENT) -> Interest:
+    return Interest(parse(text), missing)
 
 
 COVERED = [
@@ -177,7 +177,7 @@ def test_not_merged(a: str, b: str, why: str) -> None:
 
 
 def test_the_optimistic_merge_to_no_condition_where_the_patient_need_the_field() -> None:
-    assert merged(entry("x != 1", OPTIMISTIC), entry("x = 1", OPTIMISTIC)) == Entry(Everything(), OPTIMISTIC)
+    assert merged(entry("x != 1", OPTIMISTIC), entry("x = 1", OPTIMISTIC)) == Interest(Everything(), OPTIMISTIC)
 
 
 def test_the_optimistic_who_need_a_field_still_do_when_merged() -> None:
@@ -239,11 +239,11 @@ def _deeper(inner: st.SearchStrategy[Predicate]) -> st.SearchStrategy[Predicate]
 
 predicates = st.one_of(leaves, _deeper(leaves), _deeper(leaves | _deeper(leaves)), _deeper(_deeper(_deeper(leaves))))
 conjunctions = st.lists(scalar_tests, min_size=1, max_size=4).map(lambda terms: And(tuple(terms)))
-entries = st.builds(Entry, predicates, st.sampled_from(Missing))
+entries = st.builds(Interest, predicates, st.sampled_from(Missing))
 
 
 @st.composite
-def neighbours(draw: st.DrawFn) -> tuple[Entry, Entry]:
+def neighbours(draw: st.DrawFn) -> tuple[Interest, Interest]:
     """Two entries that differ in one term, about one field: that is where covering and merging happen."""
     shared = draw(st.lists(leaves, max_size=2))
     place = draw(st.integers(0, len(shared)))
@@ -252,13 +252,13 @@ def neighbours(draw: st.DrawFn) -> tuple[Entry, Entry]:
     about_a = st.one_of(about_a, st.builds(Not, about_a), about_a.map(lambda test: And((Exists("a"), test))))
     terms = draw(st.lists(about_a, min_size=2, max_size=2))
     one, other = [And((*shared[:place], term, *shared[place:])) for term in terms]
-    return Entry(one, missing), Entry(other, draw(st.sampled_from([missing, *Missing])))
+    return Interest(one, missing), Interest(other, draw(st.sampled_from([missing, *Missing])))
 
 
 pairs = neighbours() | st.tuples(entries, entries)
 
 
-def matched(asked: Entry) -> list[bool]:
+def matched(asked: Interest) -> list[bool]:
     return [judge(asked.where, facts, asked.missing) is Verdict.MATCHES for facts in WORLD]
 
 
@@ -267,7 +267,7 @@ def within(special: list[bool], general: list[bool]) -> bool:
 
 
 @given(pairs)
-def test_covering_is_sound(pair: tuple[Entry, Entry]) -> None:
+def test_covering_is_sound(pair: tuple[Interest, Interest]) -> None:
     general, special = pair
     if covers(general, special):
         assert within(matched(special), matched(general))
@@ -277,19 +277,19 @@ def test_covering_is_sound(pair: tuple[Entry, Entry]) -> None:
 
 @given(conjunctions, conjunctions, st.sampled_from(Missing))
 def test_covering_is_complete_for_conjunctions_of_scalar_tests(general: Predicate, special: Predicate, missing: Missing) -> None:
-    asked = [Entry(where, missing) for where in (general, special, And((general, special)))]
+    asked = [Interest(where, missing) for where in (general, special, And((general, special)))]
     for (one, its_facts), (other, theirs) in permutations([(each, matched(each)) for each in asked], 2):
         assert covers(one, other) is within(theirs, its_facts)
 
 
 @given(entries)
-def test_an_entry_covers_itself_and_merges_with_itself(asked: Entry) -> None:
+def test_an_entry_covers_itself_and_merges_with_itself(asked: Interest) -> None:
     assert covers(asked, asked)
     assert merged(asked, asked) == asked
 
 
 @given(pairs)
-def test_a_merge_is_exact_and_readable_and_the_same_both_ways(pair: tuple[Entry, Entry]) -> None:
+def test_a_merge_is_exact_and_readable_and_the_same_both_ways(pair: tuple[Interest, Interest]) -> None:
     a, b = pair
     found = merged(a, b)
     assert found == merged(b, a)
@@ -302,7 +302,7 @@ def test_a_merge_is_exact_and_readable_and_the_same_both_ways(pair: tuple[Entry,
 
 
 def test_most_pairs_of_tests_on_a_field_merge_and_all_exactly() -> None:
-    tests = [Entry(Compare("a", op, value), PATIENT) for op in Op for value in (1, 2, "x", True)]
+    tests = [Interest(Compare("a", op, value), PATIENT) for op in Op for value in (1, 2, "x", True)]
     found = [(one, other, merged(one, other)) for one, other in combinations(tests, 2)]
     merges = [(matched(one), matched(other), matched(both)) for one, other, both in found if both is not None]
     assert all(both == [a or b for a, b in zip(one, other, strict=True)] for one, other, both in merges)
@@ -320,7 +320,7 @@ def test_covering_and_merging_hold_at_the_edges_of_text_and_numbers(a: Predicate
     # What one test holds of is near its own literal, so those are asked too.
     near = [test.value for test in (a, b) if isinstance(test, Compare | Prefix)]
     near += [value + "\0" for value in near if isinstance(value, str)]
-    one, other = Entry(a, PATIENT), Entry(b, PATIENT)
+    one, other = Interest(a, PATIENT), Interest(b, PATIENT)
     found = merged(one, other)
     for fact in [*facts, *near]:
         holds, holds_too = [judge(each.where, {"a": fact}, PATIENT) is Verdict.MATCHES for each in (one, other)]

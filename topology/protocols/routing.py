@@ -20,7 +20,7 @@ from tidings.errors import UnknownBroker
 from topology.overlay import Overlay
 from topology.profile import NOBODY, Profile
 from topology.protocols.network import Network, Schedule
-from topology.routes import Offer, Routes, downward_of, in_order, sums_of
+from topology.routes import RootOffer, Routes, downward_of, in_order, sums_of
 
 _MOST_DELIVERIES = 20_000_000
 
@@ -56,7 +56,7 @@ class Left:
     """The teller is no longer a child of the listener."""
 
 
-Message: TypeAlias = Offer | Withdrawn | Released | Beyond | Left
+Message: TypeAlias = RootOffer | Withdrawn | Released | Beyond | Left
 Outputs: TypeAlias = list[tuple[str, Message]]
 
 _UNHEARD = Beyond(NOBODY, False, False)
@@ -76,10 +76,10 @@ class RoutingNode:
         """In the broadcast tree; from withdrawing to choosing, the last one."""
         self._interest, self._publishes = NOBODY, False
         self._costs: dict[str, float] = {}
-        self._own = Offer.by_root(topic, name, chosen)
-        self._best: Offer | None = self._own  # None from withdrawing to choosing
-        self._offers: dict[str, Offer] = {}
-        self._offered: dict[str, Offer | None] = {}  # None to those who could not use it
+        self._own = RootOffer.by_root(topic, name, chosen)
+        self._best: RootOffer | None = self._own  # None from withdrawing to choosing
+        self._offers: dict[str, RootOffer] = {}
+        self._offered: dict[str, RootOffer | None] = {}  # None to those who could not use it
         self._relying: set[str] = set()  # those who have not let go yet
         self._withdrew: str | None = None  # the parent that did, until it offers again
         self._words: dict[str, Beyond] = {}
@@ -136,7 +136,7 @@ class RoutingNode:
         if sender not in self._costs:
             return []  # the link is gone, and with it all that was said on it
         match message:
-            case Offer():
+            case RootOffer():
                 return self._received_offer(sender, message)
             case Withdrawn():
                 self._offers.pop(sender, None)
@@ -152,7 +152,7 @@ class RoutingNode:
                     self._told.pop(sender, None)
         return self._retold()
 
-    def _received_offer(self, sender: str, offer: Offer) -> Outputs:
+    def _received_offer(self, sender: str, offer: RootOffer) -> Outputs:
         if self.name in offer.path:
             self._offers.pop(sender, None)
         else:

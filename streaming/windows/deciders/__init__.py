@@ -5,12 +5,12 @@ from __future__ import annotations
 from streaming.windows.deciders.adock import Adock
 from streaming.windows.deciders.always import AlwaysAggregate, AlwaysForward
 from streaming.windows.deciders.bat import Bat
-from streaming.windows.deciders.decision import Because, Choice, Decider, Decision
+from streaming.windows.deciders.decision import Choice, ChoiceReason, Decider, Decision
 from streaming.windows.deciders.foresight import Foresight
 from streaming.windows.deciders.wad import Wad
 from tidings.errors import TidingsError
 
-__all__ = ["DECIDERS", "Because", "Choice", "Decider", "Decision", "UnknownDecider", "decider"]
+__all__ = ["DECIDERS", "Choice", "ChoiceReason", "Decider", "Decision", "UnknownDecider", "decider"]
 
 _BY_NAME: dict[str, type[Decider]] = {made.name: made for made in (Foresight, Adock, Wad, Bat, AlwaysForward, AlwaysAggregate)}
 DECIDERS: tuple[str, ...] = tuple(_BY_NAME)

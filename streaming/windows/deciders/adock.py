@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from streaming.windows.deciders.decision import Because, Choice, Decision, Unlearned
+from streaming.windows.deciders.decision import Choice, ChoiceReason, Decision, Unlearned
 from streaming.windows.graph import Graph, Range
 
 if TYPE_CHECKING:
     import networkx
 
-IN_COVER = Decision(Choice.AGGREGATE, Because.IN_COVER)
-NOT_IN_COVER = Decision(Choice.FORWARD, Because.NOT_IN_COVER)
+IN_COVER = Decision(Choice.AGGREGATE, ChoiceReason.IN_COVER)
+NOT_IN_COVER = Decision(Choice.FORWARD, ChoiceReason.NOT_IN_COVER)
 
 
 class Adock(Unlearned):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from streaming.windows.deciders.decision import Because, Choice, Decision, Unlearned
+from streaming.windows.deciders.decision import Choice, ChoiceReason, Decision, Unlearned
 from streaming.windows.graph import Graph, Range
 
 
@@ -12,7 +12,7 @@ class _Always(Unlearned):
     choice: ClassVar[Choice]
 
     def decide(self, _graph: Graph, _range: Range, _now: int, /) -> Decision:
-        return Decision(self.choice, Because.ALWAYS)
+        return Decision(self.choice, ChoiceReason.ALWAYS)
 
 
 class AlwaysForward(_Always):

@@ -18,11 +18,11 @@ from typing import ClassVar
 
 import msgspec
 
-from streaming.windows.deciders.decision import Because, Choice, Decision
+from streaming.windows.deciders.decision import Choice, ChoiceReason, Decision
 from streaming.windows.graph import Graph, Range
 
-MORE_ITEMS = Decision(Choice.AGGREGATE, Because.RATE_OF_ITEMS)
-MORE_RANGES = Decision(Choice.FORWARD, Because.RATE_OF_RANGES)
+MORE_ITEMS = Decision(Choice.AGGREGATE, ChoiceReason.RATE_OF_ITEMS)
+MORE_RANGES = Decision(Choice.FORWARD, ChoiceReason.RATE_OF_RANGES)
 
 
 class Counted(msgspec.Struct, array_like=True):

@@ -19,7 +19,7 @@ class Choice(StrEnum):
     """One aggregate of its items crosses."""
 
 
-class Because(StrEnum):
+class ChoiceReason(StrEnum):
     """Why a decider chose so."""
 
     EMPTY = "empty"
@@ -55,7 +55,7 @@ class Decision:
     """A choice and its reason."""
 
     choice: Choice
-    reason: Because
+    reason: ChoiceReason
 
 
 class Decider(Protocol):

@@ -33,9 +33,9 @@ from typing import ClassVar
 
 import msgspec
 
-from streaming.windows.deciders.decision import Because, Choice, Decision
-from streaming.windows.deciders.shadow import Remembered, Shadow
-from streaming.windows.graph import Graph, Group, Range, Spot
+from streaming.windows.deciders.decision import Choice, ChoiceReason, Decision
+from streaming.windows.deciders.shadow import Shadow, ShadowState
+from streaming.windows.graph import Graph, Group, OpenRange, Range
 
 SLACK = 0.05
 ALLOWANCE = 100
@@ -46,12 +46,12 @@ MOST = 2.0
 """More than this a range is not taken to expect."""
 NEAR = 1e-9
 
-IN_COVER = Decision(Choice.AGGREGATE, Because.IN_COVER)
-NOT_IN_COVER = Decision(Choice.FORWARD, Because.NOT_IN_COVER)
-SINGLE = Decision(Choice.FORWARD, Because.SINGLE)
-EXPECTED_IN_COVER = Decision(Choice.AGGREGATE, Because.EXPECTED_IN_COVER)
-EXPECTED_NOT_IN_COVER = Decision(Choice.FORWARD, Because.EXPECTED_NOT_IN_COVER)
-AS_WAD = {choice: Decision(choice, Because.AS_WAD) for choice in Choice}
+IN_COVER = Decision(Choice.AGGREGATE, ChoiceReason.IN_COVER)
+NOT_IN_COVER = Decision(Choice.FORWARD, ChoiceReason.NOT_IN_COVER)
+SINGLE = Decision(Choice.FORWARD, ChoiceReason.SINGLE)
+EXPECTED_IN_COVER = Decision(Choice.AGGREGATE, ChoiceReason.EXPECTED_IN_COVER)
+EXPECTED_NOT_IN_COVER = Decision(Choice.FORWARD, ChoiceReason.EXPECTED_NOT_IN_COVER)
+AS_WAD = {choice: Decision(choice, ChoiceReason.AS_WAD) for choice in Choice}
 
 
 class Account(msgspec.Struct, array_like=True):
@@ -60,7 +60,7 @@ class Account(msgspec.Struct, array_like=True):
     sent: int
     follows: bool
     begins: bool
-    shadow: Remembered
+    shadow: ShadowState
 
 
 class Foresight:
@@ -90,7 +90,7 @@ class Foresight:
         as_wad = Choice.AGGREGATE if shadow.settle(range_, groups, self._fresh(graph, spot)) else Choice.FORWARD
         shadow.tidy(graph.groups(), range_.end)
         if spot is None:
-            return Decision(Choice.AGGREGATE, Because.EMPTY)
+            return Decision(Choice.AGGREGATE, ChoiceReason.EMPTY)
         items = graph.count_of(range_)
         decision = AS_WAD[as_wad] if self._follows else self._decide(graph, spot, items)
         if decision.choice is Choice.AGGREGATE:
@@ -102,7 +102,7 @@ class Foresight:
         self._balance()
         return decision
 
-    def _fresh(self, graph: Graph, spot: Spot | None) -> Collection[Group] | None:
+    def _fresh(self, graph: Graph, spot: OpenRange | None) -> Collection[Group] | None:
         """The groups that have not been looked at, where all that left the graph was decided here, in order: those that have no
         earlier range. None where that is not certain."""
         if graph.left != self._left:
@@ -121,7 +121,7 @@ class Foresight:
         elif over <= ALLOWANCE / 2:
             self._follows = False
 
-    def _decide(self, graph: Graph, spot: Spot, items: int) -> Decision:
+    def _decide(self, graph: Graph, spot: OpenRange, items: int) -> Decision:
         essential = graph.matching().essential
         if essential(spot):
             return IN_COVER
@@ -136,7 +136,7 @@ class Foresight:
         room = len(near) - 1 - self._part(near, essential)
         return EXPECTED_NOT_IN_COVER if excess(coming, room, items) < 1 - NEAR else EXPECTED_IN_COVER
 
-    def _part(self, near: list[Spot], essential: Callable[[Spot], bool]) -> float:
+    def _part(self, near: list[OpenRange], essential: Callable[[OpenRange], bool]) -> float:
         """What these ranges have of the items. More than one message's worth for each is as good as one."""
         claim = self._shadow.claim
         whole: dict[Group, float] = {}
@@ -169,7 +169,7 @@ class Foresight:
         self._begins = account.begins
 
 
-def _near(spot: Spot) -> list[Spot]:
+def _near(spot: OpenRange) -> list[OpenRange]:
     """A range that no minimum cover has and those that share an item with it, as far as they are looked at.
 
     The items of such a range can all be matched, each with a range of its own, so few groups have many ranges.

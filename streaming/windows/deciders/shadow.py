@@ -18,7 +18,7 @@ from math import fsum
 import msgspec
 
 from streaming.windows.deciders.wad import NEAR, weighs_one
-from streaming.windows.graph import Group, Range, Spot
+from streaming.windows.graph import Group, OpenRange, Range
 
 KEEP = 3 / 4
 """A window's part in the mean of a subscription shrinks by this with every later one: what counts are the last few."""
@@ -86,7 +86,7 @@ class Past(msgspec.Struct, array_like=True, gc=False):
         return (self.weight + PRIOR * usual) / (self.windows + PRIOR)
 
 
-class Remembered(msgspec.Struct, array_like=True):
+class ShadowState(msgspec.Struct, array_like=True):
     """A shadow as bytes. Ranges name their shares by their first items, since a share may be in many."""
 
     sent: int
@@ -198,13 +198,13 @@ class Shadow:
             del self._here[share.first]
         return shares
 
-    def aggregated(self, spot: Spot) -> None:
+    def aggregated(self, spot: OpenRange) -> None:
         """A range is about to leave the graph. Those groups go with it that are in no other."""
         for group in spot.ends:
             if group in spot.groups and len(group.spots) == 1:
                 self._forget(group)
 
-    def forwarded(self, spot: Spot) -> None:
+    def forwarded(self, spot: OpenRange) -> None:
         """The groups of a range are about to leave the graph, though perhaps not WAD's world."""
         for group in spot.groups:
             shares = self._forget(group)
@@ -273,10 +273,10 @@ class Shadow:
             if all(ranges[-1].end < now for ranges in parts):
                 del self._parts[name]
 
-    def remembered(self) -> Remembered:
+    def remembered(self) -> ShadowState:
         gone = {share.first: share for shares in self._gone.values() for share in shares}
         ranges = [(range_, [share.first for share in shares]) for range_, shares in self._gone.items()]
-        return Remembered(
+        return ShadowState(
             sent=self.sent,
             began=self.began,
             had=self._had,
@@ -290,7 +290,7 @@ class Shadow:
         )
 
     @staticmethod
-    def of(remembered: Remembered) -> Shadow:
+    def of(remembered: ShadowState) -> Shadow:
         shadow = Shadow()
         shadow.sent, shadow.began, shadow.past = remembered.sent, remembered.began, remembered.past
         shadow._had, shadow._seen, shadow._settled = remembered.had, remembered.seen, remembered.settled

@@ -11,11 +11,11 @@ from fractions import Fraction
 from math import lcm
 from typing import ClassVar
 
-from streaming.windows.deciders.decision import Because, Choice, Decision, Unlearned
+from streaming.windows.deciders.decision import Choice, ChoiceReason, Decision, Unlearned
 from streaming.windows.graph import Graph, Range
 
-AT_LEAST_ONE = Decision(Choice.AGGREGATE, Because.WEIGHT_AT_LEAST_ONE)
-BELOW_ONE = Decision(Choice.FORWARD, Because.WEIGHT_BELOW_ONE)
+AT_LEAST_ONE = Decision(Choice.AGGREGATE, ChoiceReason.WEIGHT_AT_LEAST_ONE)
+BELOW_ONE = Decision(Choice.FORWARD, ChoiceReason.WEIGHT_BELOW_ONE)
 NEAR = 1e-9
 """Far more than what adding floats gets wrong here: outside of it they decide, within it fractions do."""
 

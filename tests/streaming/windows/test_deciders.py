@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.windows.deciders import DECIDERS, Because, Choice, Decision, UnknownDecider, decider
+from streaming.windows.deciders import DECIDERS, Choice, ChoiceReason, Decision, UnknownDecider, decider
 from streaming.windows.deciders.adock import algorithm_1
 from streaming.windows.deciders.wad import exact_weight, weighs_one
 from streaming.windows.graph import Graph, Range
 from streaming.windows.static import minimum_cover
-from streaming.windows.testing import Offered, Replayed, offered, replay
+from streaming.world.one_link import OfferedItem, Replayed, offered, replay
 
 # Tumbling, sliding and sampling windows at once; shifts that divide the size and shifts that do not.
 WINDOWS = {"a": (10, 10), "b": (10, 5), "c": (12, 4), "d": (7, 3), "e": (4, 9), "f": (30, 10), "g": (10, 5)}
 items = st.tuples(st.integers(0, 3), st.sets(st.sampled_from(sorted(WINDOWS)), min_size=1, max_size=4), st.integers(0, 9))
 
 
-def at_their_times(found: list[tuple[int, set[str], int]]) -> list[Offered]:
+def at_their_times(found: list[tuple[int, set[str], int]]) -> list[OfferedItem]:
     at, stream = 0, []
     for gap, names, crosses in found:
         at += gap
@@ -31,7 +31,7 @@ def at_their_times(found: list[tuple[int, set[str], int]]) -> list[Offered]:
 streams = st.lists(items, max_size=40).map(at_their_times)
 
 
-def waiting(stream: list[Offered]) -> dict[int, frozenset[Range]]:
+def waiting(stream: list[OfferedItem]) -> dict[int, frozenset[Range]]:
     return {number: item.ranges for number, item in enumerate(stream) if not item.crosses}
 
 
@@ -40,7 +40,7 @@ def waiting(stream: list[Offered]) -> dict[int, frozenset[Range]]:
 
 @pytest.mark.parametrize("name", DECIDERS)
 @given(stream=streams)
-def test_each_range_has_one_aggregate_or_all_its_items_crossed(name: str, stream: list[Offered]) -> None:
+def test_each_range_has_one_aggregate_or_all_its_items_crossed(name: str, stream: list[OfferedItem]) -> None:
     link = replay(stream, decider(name))
     crossed = set(link.crossed)
     assert len(crossed) == len(link.crossed)
@@ -73,7 +73,7 @@ def kept(link: Replayed, name: str) -> None:
 
 @pytest.mark.parametrize("name", DECIDERS)
 @given(stream=streams, every=st.integers(1, 7))
-def test_whoever_goes_on_from_kept_bytes_decides_the_same(name: str, stream: list[Offered], every: int) -> None:
+def test_whoever_goes_on_from_kept_bytes_decides_the_same(name: str, stream: list[OfferedItem], every: int) -> None:
     link = Replayed(decider(name))
     for number, item in enumerate(stream):
         link.offer(item)
@@ -85,7 +85,7 @@ def test_whoever_goes_on_from_kept_bytes_decides_the_same(name: str, stream: lis
 
 @pytest.mark.parametrize("name", DECIDERS)
 @given(stream=streams)
-def test_a_decision_changes_nothing_in_the_graph(name: str, stream: list[Offered]) -> None:
+def test_a_decision_changes_nothing_in_the_graph(name: str, stream: list[OfferedItem]) -> None:
     link = Replayed(decider(name))
     for item in stream:
         link.offer(item)
@@ -107,7 +107,7 @@ def test_an_unknown_decider_is_named_with_those_there_are() -> None:
 
 
 @given(streams)
-def test_adock_decides_as_algorithm_1_at_every_expiry(stream: list[Offered]) -> None:
+def test_adock_decides_as_algorithm_1_at_every_expiry(stream: list[OfferedItem]) -> None:
     class Checked:
         name = "checked"
         adock = decider("adock")
@@ -125,7 +125,7 @@ def test_adock_decides_as_algorithm_1_at_every_expiry(stream: list[Offered]) -> 
 @given(st.lists(st.sets(st.sampled_from("abcdefg"), min_size=1, max_size=4), max_size=30))
 def test_adock_sends_the_least_where_all_is_known(classes: list[set[str]]) -> None:
     """All windows end at once, and nothing comes after: nothing is left to guess."""
-    stream = [Offered(1, frozenset(Range(10, name, 0) for name in names)) for names in classes]
+    stream = [OfferedItem(1, frozenset(Range(10, name, 0) for name in names)) for names in classes]
     least = minimum_cover(waiting(stream)).messages
     assert replay(stream, decider("adock")).messages == least
     assert replay(stream, decider("foresight")).messages == least
@@ -136,7 +136,7 @@ def test_figure_4_where_adock_sends_a_square(n: int) -> None:
     """Before range k ends, one publication fewer than there are ranges left comes for all of these."""
     ranges = [Range(10 * k, "s", 0) for k in range(1, n + 1)]
     stream = [
-        Offered(ranges[k].end - 1, frozenset(ranges[k:]))
+        OfferedItem(ranges[k].end - 1, frozenset(ranges[k:]))
         for k in range(n)
         for _ in range(max(n - 1 - k, 1))  # the last range gets one, too
     ]
@@ -151,7 +151,7 @@ def test_figure_4_where_adock_sends_a_square(n: int) -> None:
 def test_figure_5_where_wad_sends_twice_as_much(n: int) -> None:
     """One publication matches all ranges but the last, the n - 1 others match all."""
     ranges = [Range(10 + k, "s", 0) for k in range(n)]
-    stream = [Offered(1, frozenset(ranges[:-1])), *(Offered(1, frozenset(ranges)) for _ in range(n - 1))]
+    stream = [OfferedItem(1, frozenset(ranges[:-1])), *(OfferedItem(1, frozenset(ranges)) for _ in range(n - 1))]
     assert replay(stream, decider("wad")).messages == 2 * (n - 1)
     assert minimum_cover(waiting(stream)).messages == n
     assert replay(stream, decider("adock")).messages == n
@@ -160,7 +160,7 @@ def test_figure_5_where_wad_sends_twice_as_much(n: int) -> None:
 def test_figure_3() -> None:
     """N_a forwards p1 and p2. Then p3 and p4 come to N_b and N_c, and weigh one in both, though N_b is gone by then."""
     a, b, c = Range(10, "a", 0), Range(20, "b", 0), Range(30, "c", 0)
-    stream = [Offered(1, frozenset([a, b, c]))] * 2 + [Offered(11, frozenset([b, c]))] * 2
+    stream = [OfferedItem(1, frozenset([a, b, c]))] * 2 + [OfferedItem(11, frozenset([b, c]))] * 2
     for name in ("adock", "wad"):
         link = replay(stream, decider(name))
         assert [(range_, decision.choice) for range_, decision in link.decisions] == [
@@ -180,7 +180,7 @@ def test_an_expired_range_still_counts_in_the_degree() -> None:
         graph.add(item, [first, second, third, Range(40, "s", 0)])
     graph.aggregated(first)
     assert exact_weight([(len(group.items), group.degree) for group in graph.groups_of(second)]) == Fraction(3, 4)
-    assert decider("wad").decide(graph, second, 20) == Decision(Choice.FORWARD, Because.WEIGHT_BELOW_ONE)
+    assert decider("wad").decide(graph, second, 20) == Decision(Choice.FORWARD, ChoiceReason.WEIGHT_BELOW_ONE)
 
 
 @given(st.lists(st.tuples(st.integers(1, 6), st.integers(1, 40)), max_size=25))
@@ -209,7 +209,7 @@ def test_the_threshold_is_exactly_one(groups: list[tuple[int, int]], enough: boo
 
 
 @given(streams)
-def test_always_forward_sends_every_item_and_always_aggregate_every_range(stream: list[Offered]) -> None:
+def test_always_forward_sends_every_item_and_always_aggregate_every_range(stream: list[OfferedItem]) -> None:
     held = waiting(stream)
     assert replay(stream, decider("always-forward")).messages == sum(bool(ranges) for ranges in held.values())
     assert replay(stream, decider("always-aggregate")).messages == len({each for ranges in held.values() for each in ranges})
@@ -225,7 +225,7 @@ def test_bat_switches_when_the_rates_do() -> None:
     # What was best in a period is known at its end, and done in the next.
     aggregate, forward = Choice.AGGREGATE, Choice.FORWARD
     assert choices == [aggregate, *[forward] * 5, *[aggregate] * 5, *[forward] * 4]
-    assert {decision.reason for _, decision in link.decisions} == {Because.RATE_OF_ITEMS, Because.RATE_OF_RANGES}
+    assert {decision.reason for _, decision in link.decisions} == {ChoiceReason.RATE_OF_ITEMS, ChoiceReason.RATE_OF_RANGES}
 
 
 def test_bat_does_not_count_what_crosses_anyway() -> None:

@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streaming.windows.deciders import Because, Choice, decider
+from streaming.windows.deciders import Choice, ChoiceReason, decider
 from streaming.windows.deciders.foresight import ALLOWANCE, SLACK, Foresight, excess
 from streaming.windows.deciders.shadow import Past, Shadow
 from streaming.windows.graph import Graph, Range
 from streaming.windows.static import minimum_cover
-from streaming.windows.testing import Offered, Replayed, offered, replay
+from streaming.world.one_link import OfferedItem, Replayed, offered, replay
 
 WINDOWS = {"a": (10, 10), "b": (10, 5), "c": (12, 4), "d": (7, 3), "e": (4, 9), "f": (30, 10), "g": (10, 5)}
 items = st.tuples(st.integers(0, 3), st.sets(st.sampled_from(sorted(WINDOWS)), min_size=1, max_size=4), st.integers(0, 9))
 
 
-def at_their_times(found: list[tuple[int, set[str], int]]) -> list[Offered]:
+def at_their_times(found: list[tuple[int, set[str], int]]) -> list[OfferedItem]:
     at, stream = 0, []
     for gap, names, crosses in found:
         at += gap
@@ -31,7 +31,7 @@ def at_their_times(found: list[tuple[int, set[str], int]]) -> list[Offered]:
 streams = st.lists(items, max_size=60).map(at_their_times)
 
 
-def poisson(seed: int, windows: dict[str, tuple[int, int]], rates: dict[str, float], until: int) -> list[Offered]:
+def poisson(seed: int, windows: dict[str, tuple[int, int]], rates: dict[str, float], until: int) -> list[OfferedItem]:
     """Items of each class at random times; a class is a word with a letter for each subscription."""
     chance = Random(seed)
     found = []
@@ -43,7 +43,7 @@ def poisson(seed: int, windows: dict[str, tuple[int, int]], rates: dict[str, flo
     return [offered(at, windows, names) for at, names in sorted(found)]
 
 
-def optimum(stream: list[Offered]) -> int:
+def optimum(stream: list[OfferedItem]) -> int:
     return minimum_cover({number: item.ranges for number, item in enumerate(stream) if not item.crosses}).messages
 
 
@@ -58,7 +58,7 @@ def account(link: Replayed) -> tuple[int, int]:
 
 
 @given(streams)
-def test_the_shadow_sends_what_wad_sends(stream: list[Offered]) -> None:
+def test_the_shadow_sends_what_wad_sends(stream: list[OfferedItem]) -> None:
     link = replay(stream, decider("foresight"))
     sent, by_wad = account(link)
     assert sent == link.messages
@@ -91,7 +91,7 @@ def test_whoever_is_misled_follows_wad_until_the_account_is_in_order() -> None:
     stream = poisson(1, WINDOWS, {"ab": 5.0, "g": 5.0, "cd": 0.5}, 1500)
     link, wad = replay(stream, Misled()), replay(stream, decider("wad"))
     by_wad = {range_: decision.choice for range_, decision in wad.decisions}
-    followed = [(range_, decision.choice) for range_, decision in link.decisions if decision.reason is Because.AS_WAD]
+    followed = [(range_, decision.choice) for range_, decision in link.decisions if decision.reason is ChoiceReason.AS_WAD]
     assert 0.3 < len(followed) / len(link.decisions) < 1
     # Where WAD has nothing left to send it has no choice, and what we still have is forwarded.
     assert all(choice is by_wad.get(range_, Choice.FORWARD) for range_, choice in followed)
@@ -103,7 +103,9 @@ def test_whoever_is_misled_follows_wad_until_the_account_is_in_order() -> None:
 def test_groups_that_became_alike_while_kept_as_bytes_count_apart() -> None:
     """Two groups are in the same ranges after their first ones were aggregated, so a graph from bytes has one of them."""
     a, b, *later = (Range(end, name, 0) for end, name in ((10, "a"), (10, "b"), (20, "c"), (30, "d"), (40, "e")))
-    stream = [Offered(1, frozenset(each)) for each in ([a], [a], [b], [b], [a, *later], [a, *later], [b, *later], [b, *later])]
+    stream = [
+        OfferedItem(1, frozenset(each)) for each in ([a], [a], [b], [b], [a, *later], [a, *later], [b, *later], [b, *later])
+    ]
     link = Replayed(decider("foresight"))
     for item in stream:
         link.offer(item)
@@ -146,7 +148,7 @@ def same(link: Replayed, other: Replayed) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(stream=busy, at=st.integers(5, 60), name=st.sampled_from(["foresight", "wad", "always-aggregate"]))
-def test_who_takes_over_a_link_is_not_misled_by_what_others_wrote_on_it(stream: list[Offered], at: int, name: str) -> None:
+def test_who_takes_over_a_link_is_not_misled_by_what_others_wrote_on_it(stream: list[OfferedItem], at: int, name: str) -> None:
     link, other = Replayed(decider(name)), Replayed(decider(name))
     for each in (link, other):
         for number, item in enumerate(stream):
@@ -161,7 +163,7 @@ def test_who_takes_over_a_link_is_not_misled_by_what_others_wrote_on_it(stream: 
 @settings(max_examples=60, deadline=None)
 @given(stream=busy, at=st.integers(5, 60), gone=st.sampled_from("abcdfg"), latest_first=st.booleans())
 def test_ranges_that_leave_by_another_way_do_not_mislead_it(
-    stream: list[Offered], at: int, gone: str, latest_first: bool
+    stream: list[OfferedItem], at: int, gone: str, latest_first: bool
 ) -> None:
     """Whoever asked for them asks no more. It goes on as one that was kept as bytes and has to look at every group."""
     link, other = Replayed(decider("foresight")), Replayed(decider("foresight"))
@@ -316,14 +318,14 @@ def test_it_is_near_the_optimum_at_any_rate(rate: float) -> None:
 def test_where_nothing_is_left_to_come_it_sends_the_least() -> None:
     """One range next to the first has plenty, but of items that cross for others anyway. All end at once."""
     first, poor, rich, *others = (Range(10, name, 0) for name in "abcdefghijklmno")
-    stream = [Offered(1, frozenset([first, poor, rich]))] * 2
-    stream += [Offered(1, frozenset([rich, *others[2 * n : 2 * n + 2]])) for n in range(6)]
+    stream = [OfferedItem(1, frozenset([first, poor, rich]))] * 2
+    stream += [OfferedItem(1, frozenset([rich, *others[2 * n : 2 * n + 2]])) for n in range(6)]
     link = replay(stream, decider("foresight"))
     assert link.messages == optimum(stream) == 8
-    assert link.decisions[0][1].reason is Because.NOT_IN_COVER
+    assert link.decisions[0][1].reason is ChoiceReason.NOT_IN_COVER
 
 
 def test_an_item_of_one_range_alone_is_forwarded() -> None:
     stream = [offered(1, {"a": (10, 5), "b": (30, 30)}, "ab")]
     [(_, decision)] = replay(stream, decider("foresight")).decisions
-    assert decision.reason is Because.SINGLE
+    assert decision.reason is ChoiceReason.SINGLE

@@ -20,7 +20,7 @@ from topology.overlay import Overlay
 from topology.profile import EVERYTHING, NOBODY, Profile, profile_of, united
 from topology.protocols.network import AnyOrder
 from topology.protocols.routing import Beyond, Left, Outputs, Released, RoutingNode, TopicRouting, Withdrawn
-from topology.routes import Offer, rank, routes_of
+from topology.routes import RootOffer, rank, routes_of
 
 TOPIC = "incident"
 NAMES = "abcdefghijkl"
@@ -205,8 +205,8 @@ def test_one_cannot_subscribe_at_an_unknown_broker():
 
 # --- what one broker says -----------------------------------------------------------------------------------------------
 
-BY_D = Offer(rank(TOPIC, "d"), 0, 0, ("d",))
-BY_F = Offer(rank(TOPIC, "f"), 0, 0, ("f",))
+BY_D = RootOffer(rank(TOPIC, "d"), 0, 0, ("d",))
+BY_F = RootOffer(rank(TOPIC, "f"), 0, 0, ("f",))
 
 
 def node_a(*neighbours: str) -> RoutingNode:
@@ -217,11 +217,11 @@ def node_a(*neighbours: str) -> RoutingNode:
 
 
 def offers(outputs: Outputs) -> dict[str, tuple[str, ...]]:
-    return {receiver: message.path for receiver, message in outputs if isinstance(message, Offer)}
+    return {receiver: message.path for receiver, message in outputs if isinstance(message, RootOffer)}
 
 
 def test_a_broker_first_offers_itself():
-    assert RoutingNode("a", TOPIC).link_up("b", 1) == [("b", Offer(rank(TOPIC, "a"), 0, 0, ("a",)))]
+    assert RoutingNode("a", TOPIC).link_up("b", 1) == [("b", RootOffer(rank(TOPIC, "a"), 0, 0, ("a",)))]
 
 
 def test_a_better_offer_is_passed_on_and_the_child_begins_to_tell():

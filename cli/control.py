@@ -1,0 +1,156 @@
+"""`tidings control`: topics, subscriptions, brokers and links, changed while the service runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli import connecting, show
+from tidings.errors import TidingsError
+
+if TYPE_CHECKING:
+    from clients.connection import Connection
+    from clients.control import ControlRecord
+    from tidings.control import Record
+    from tidings.topic import Timing
+
+app = typer.Typer(
+    help="Declare topics, subscriptions, brokers and links. Example: tidings control apply topics.jsonl", no_args_is_help=True
+)
+
+_ADOPT_S = 30.0
+
+NoWait = Annotated[bool, typer.Option("--no-wait", help="Do not wait until the service has adopted the change.")]
+
+
+@app.command("apply")
+def apply_file(
+    file: Annotated[Path, typer.Argument(metavar="FILE|-", help="Control records: JSON lines, an array or one object.")],
+    no_wait: NoWait = False,
+    as_json: connecting.AsJson = False,
+    bootstrap_servers: connecting.Servers = None,
+    dir: connecting.Directory = connecting.DEFAULT_DIRECTORY,
+    properties: connecting.Properties = None,
+) -> None:
+    """Apply the control records of a file: all of them, or none if one is wrong.
+
+    A record with "delete": true beside its kind and name deletes.
+
+    Example: tidings control apply topics.jsonl
+
+    Example: echo '{"kind": "topic", "name": "incident", "hold_ms": 4000}' | tidings control apply -
+    """
+    from clients import control
+
+    timing = _default_timing()
+    if str(file) == "-":
+        show.from_keyboard("control records")
+        records = control.read_text(sys.stdin.read(), "stdin", timing)
+    else:
+        records = control.read_file(file, timing)
+    connection = connecting.connect(bootstrap_servers, dir, properties)
+    write(connection, records, wait=not no_wait, as_json=as_json)
+
+
+@app.command("list")
+def list_records(
+    as_json: connecting.AsJson = False,
+    bootstrap_servers: connecting.Servers = None,
+    dir: connecting.Directory = connecting.DEFAULT_DIRECTORY,
+    properties: connecting.Properties = None,
+) -> None:
+    """Show the control data as it is now.
+
+    Example: tidings control list --json
+    """
+    from clients.control import read_control
+
+    snapshot = read_control(connecting.connect(bootstrap_servers, dir, properties))
+    if as_json:
+        show.as_json({"version": snapshot.version, "records": snapshot.records})
+    else:
+        _print_table(snapshot.version, snapshot.records)
+
+
+@app.command("delete")
+def delete(
+    key: Annotated[str, typer.Argument(metavar="KIND/NAME", help="What to delete, as `control list` names it.")],
+    no_wait: NoWait = False,
+    as_json: connecting.AsJson = False,
+    bootstrap_servers: connecting.Servers = None,
+    dir: connecting.Directory = connecting.DEFAULT_DIRECTORY,
+    properties: connecting.Properties = None,
+) -> None:
+    """Delete a record.
+
+    Example: tidings control delete subscription/ops
+    """
+    from clients import control
+
+    control.check(key, None)
+    connection = connecting.connect(bootstrap_servers, dir, properties)
+    if key not in control.read_control(connection).records:
+        raise TidingsError(f"there is no {key}; `tidings control list` shows what there is")
+    write(connection, [(key, None)], wait=not no_wait, as_json=as_json)
+
+
+def write(
+    connection: Connection, records: list[ControlRecord], *, wait: bool, as_json: bool = False, quiet: bool = False
+) -> None:
+    """Write records, wait until a running service has adopted them, and say what came of it."""
+    from clients.control import apply, service_is_alive, wait_adopted
+
+    if not records:
+        raise TidingsError("there are no control records in it")
+    version = apply(connection, records)
+    # With nobody there to adopt it, waiting would only end in a complaint.
+    alive = wait and service_is_alive(connection)
+    if alive and not wait_adopted(connection, version, _ADOPT_S):
+        raise TidingsError(
+            f"written as version {version}, but the service has not adopted it within {_ADOPT_S:.0f} s; see its log"
+        )
+    if as_json:
+        show.as_json({"version": version, "records": len(records), "adopted": alive if wait else None})
+    elif not quiet:
+        print(f"{show.count(len(records), 'record')} applied as version {version}{_fate(wait, alive)}")
+    elif not alive:
+        show.remark("no service is running; it takes effect when one starts")
+
+
+def _fate(wait: bool, alive: bool) -> str:
+    if not wait:
+        return ""
+    return ", and adopted by the service" if alive else "; no service is running, it takes effect when one starts"
+
+
+def _default_timing() -> Timing:
+    from streaming.broker.settings import timing_of
+    from tidings.config import load
+
+    return timing_of(load(None, os.environ))
+
+
+def _print_table(version: int, records: Any) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    if not records:
+        print("There is no control data: one broker, b1, and nobody subscribes. `tidings control apply FILE` changes that.")
+        return
+    table = Table(title=f"Control data, version {version}", title_justify="left", title_style="bold")
+    for column in ("kind", "name", "says"):
+        table.add_column(column, overflow="fold")
+    for _, record in sorted(records.items()):
+        table.add_row(record["kind"], Text(show.printable(record["name"]), style="bold"), Text(_says(record)))
+    show.console().print(table)
+
+
+def _says(record: Record) -> str:
+    import json
+
+    rest = {name: value for name, value in record.items() if name not in ("kind", "name")}
+    return show.printable(", ".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in rest.items()))

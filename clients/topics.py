@@ -1,0 +1,172 @@
+"""The Kafka topics of a service: made when they are missing, and put right where the clock depends on it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+
+from clients.connection import Connection
+from tidings import names
+from tidings.control import Link
+from tidings.errors import TidingsError
+
+_ASK_S = 30.0
+_APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
+_COMPACTED = {"cleanup.policy": "compact"}
+_LARGE = {"max.message.bytes": str(names.LARGEST_RECORD_BYTES)}
+_LARGER = {
+    "max.message.bytes": str(names.LARGEST_RECORD_BYTES + 1024 * 1024)
+}  # what is put aside has its reason with it, in headers
+
+_PROMISED = frozenset({*_APPEND_TIME, *_COMPACTED})
+"""What is changed in a Kafka topic that exists already. All else is the operator's business."""
+
+CLUSTER_DEFAULT = -1
+"""For ``replication``: as many copies as the cluster makes by default."""
+
+
+@dataclass(frozen=True)
+class TopicSpec:
+    """A Kafka topic as the service wants it. All have Kafka's append time: it is the clock (docs/design.md)."""
+
+    name: str
+    partitions: int = 1
+    replication: int = CLUSTER_DEFAULT
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def config(self) -> dict[str, str]:
+        return {**_APPEND_TIME, **self.settings}
+
+
+def control_spec(replication: int = CLUSTER_DEFAULT) -> TopicSpec:
+    """One partition, because a version is an offset."""
+    return TopicSpec(names.CONTROL, 1, replication, _COMPACTED)
+
+
+def service_topics(partitions: int, replication: int) -> list[TopicSpec]:
+    """What every service needs, whatever its overlay. The clock and the books are in one order, so in one partition.
+
+    The clock is kept as long as publications are: the query refuses to go on where records it has not read are gone.
+    """
+    return [
+        control_spec(replication),
+        TopicSpec(names.CLOCK, 1, replication),
+        TopicSpec(names.BOOKS, 1, replication, _COMPACTED),
+        TopicSpec(names.DECISIONS, 1, replication),
+        TopicSpec(names.OFFERS, 1, replication),
+        TopicSpec(names.LATE, partitions, replication, _LARGER),
+        TopicSpec(names.DEAD_LETTER, partitions, replication, _LARGER),
+    ]
+
+
+def publish_specs(brokers: Iterable[str], partitions: int, replication: int) -> list[TopicSpec]:
+    """Where the publishers of each broker write."""
+    return [TopicSpec(names.publish_topic(broker), partitions, replication, _LARGE) for broker in brokers]
+
+
+def link_specs(links: Iterable[Link], replication: int) -> list[TopicSpec]:
+    """Both directions of each link. One partition: a link carries little, and every partition costs a mark a second."""
+    pairs = sorted({pair for link in links for pair in ((link.a, link.b), (link.b, link.a))})
+    return [TopicSpec(names.link_topic(*pair), 1, replication, _LARGER) for pair in pairs]
+
+
+def delivery_specs(kafka_topics: Iterable[str], replication: int, partitions: int = 1) -> list[TopicSpec]:
+    """Where notifications are delivered. One partition by default: a subscriber then reads all events in one order."""
+    return [TopicSpec(name, partitions, replication) for name in kafka_topics]
+
+
+def ensure_topics(connection: Connection, specs: Sequence[TopicSpec]) -> list[str]:
+    """Create the Kafka topics that are missing, and return their names; set the promised settings of the others."""
+    wanted = {spec.name: spec for spec in specs}
+    there = connection.topics().keys() & wanted.keys()
+    missing = [spec for name, spec in wanted.items() if name not in there]
+    admin = connection.admin()
+    with connection.plain_errors():
+        created = _create(admin, missing) if missing else []
+        # Somebody else may just have made one of those: it may need the settings too.
+        present = [spec for spec in specs if spec.name not in created]
+        if present:
+            _put_right(admin, present)
+    if missing:
+        _wait_until_served(connection, [spec.name for spec in missing])
+    return created
+
+
+def partitions_of(connection: Connection, kafka_topics: Iterable[str]) -> dict[str, int]:
+    """How many partitions those of the Kafka topics have that exist."""
+    found = connection.topics()
+    return {name: found[name] for name in kafka_topics if name in found}
+
+
+def _create(admin: AdminClient, specs: Sequence[TopicSpec]) -> list[str]:
+    new = [
+        NewTopic(spec.name, num_partitions=spec.partitions, replication_factor=spec.replication, config=spec.config)
+        for spec in specs
+    ]
+    created = []
+    for name, answer in admin.create_topics(new, operation_timeout=_ASK_S, request_timeout=_ASK_S).items():
+        try:
+            answer.result(_ASK_S)
+            created.append(name)
+        except KafkaException as error:
+            said: KafkaError = error.args[0]
+            if said.code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise TidingsError(f"the Kafka topic {name!r} cannot be created: {said.str()}") from error
+    return created
+
+
+def _put_right(admin: AdminClient, specs: Sequence[TopicSpec]) -> None:
+    resources = {spec.name: ConfigResource(ResourceType.TOPIC, spec.name) for spec in specs}
+    answers = {
+        resource.name: answer.result(_ASK_S) for resource, answer in admin.describe_configs(list(resources.values())).items()
+    }
+    wrong = []
+    for spec in specs:
+        entries = [
+            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+            for name, value in spec.config.items()
+            if name in _PROMISED and answers[spec.name][name].value != value
+        ]
+        if entries:
+            wrong.append(ConfigResource(ResourceType.TOPIC, spec.name, incremental_configs=entries))
+    if wrong:
+        for answer in admin.incremental_alter_configs(wrong).values():
+            answer.result(_ASK_S)
+
+
+def _wait_until_served(connection: Connection, kafka_topics: Sequence[str]) -> None:
+    """Brokers learn of a new Kafka topic one after the other, and list it a moment before they serve it."""
+    consumer = connection.consumer()
+    deadline = time.monotonic() + _ASK_S
+    try:
+        while not _are_served(connection, consumer, kafka_topics):
+            if time.monotonic() > deadline:
+                raise TidingsError(
+                    f"Kafka created {', '.join(kafka_topics)}, but does not serve all of them after {_ASK_S:.0f} s"
+                )
+            time.sleep(0.05)
+    finally:
+        consumer.close()
+
+
+def _are_served(connection: Connection, consumer: Consumer, kafka_topics: Sequence[str]) -> bool:
+    partitions = partitions_of(connection, kafka_topics)
+    try:
+        for name, count in partitions.items():
+            for number in range(count):
+                consumer.get_watermark_offsets(TopicPartition(name, number), timeout=1)
+    except KafkaException:
+        return False
+    return len(partitions) == len(set(kafka_topics))

@@ -1,0 +1,173 @@
+"""Keeps the control data: reads the `control` Kafka topic, writes a snapshot file for every version, names it in the next tick.
+
+A version is the offset up to which the control topic was read, so the same version is the same data wherever it is made.
+A record that cannot be applied is dead-lettered with its reason and changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from confluent_kafka import OFFSET_BEGINNING, KafkaException, Message, TopicPartition
+
+from clients.connection import Connection
+from clients.topics import TopicSpec, ensure_topics
+from service.directory.snapshots import newest_snapshot, write_snapshot
+from tidings import names
+from tidings.control import Snapshot
+from tidings.errors import BadControl, CannotRun, TidingsError
+from tidings.topic import Timing
+from topology.overlay import Problem
+from topology.plan import Plan
+
+_log = logging.getLogger("tidings.keeper")
+_KEEP = 100
+"""Snapshot files kept. A replayed batch needs the last few at most."""
+
+_LOOK_S = 3.0
+"""How often it is looked whether the Kafka topics are still there."""
+
+_PUT_RIGHT = 20
+"""Every so many looks their settings are put right too."""
+
+_SETTLE_S = 0.05
+"""Records that arrive together become one version."""
+
+
+class ControlKeeper(threading.Thread):
+    """``adopted`` is called with each new version, when all that the version needs is there."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        folder: Path,
+        timing: Timing,
+        topics_for: Callable[[Snapshot], list[TopicSpec]],
+        adopted: Callable[[Snapshot], None],
+    ) -> None:
+        super().__init__(name="control-keeper", daemon=True)
+        self.rejected = 0
+        self._looks = 0
+        self.problems: tuple[Problem, ...] = ()
+        self._connection = connection
+        self._folder = folder
+        self._topics_for = topics_for
+        self._adopted = adopted
+        self._stopping = threading.Event()
+        self._producer = connection.producer()
+        self._consumer = connection.consumer()
+        self.snapshot = newest_snapshot(folder, timing)
+        self._failure: BaseException | None = None
+
+    def catch_up(self) -> None:
+        """Read the control topic to its end; the service starts with what it says."""
+        start = self.snapshot.version or OFFSET_BEGINNING
+        partition = TopicPartition(names.CONTROL, 0, start)
+        _, end = self._consumer.get_watermark_offsets(partition, timeout=30)
+        if end < self.snapshot.version:
+            raise CannotRun(
+                f"the control topic of this Kafka ends at {end}, but {self._folder} knows {self.snapshot.version}: "
+                "it belongs to another cluster; choose another --dir"
+            )
+        self._consumer.assign([partition])
+        while self.snapshot.version < end:
+            self._take(self._consumer.consume(num_messages=500, timeout=1))
+        self._announce()
+
+    def run(self) -> None:
+        unannounced = False
+        looked_s = time.monotonic()
+        while not self._stopping.is_set():
+            try:
+                if time.monotonic() - looked_s > _LOOK_S:
+                    looked_s = time.monotonic()
+                    unannounced = self._restore_topics() or unannounced
+                if first := self._consumer.consume(num_messages=1, timeout=0.2):
+                    self._take([*first, *self._consumer.consume(num_messages=500, timeout=_SETTLE_S)])
+                    unannounced = True
+                if unannounced:
+                    self._announce()
+                    unannounced = False
+            except (KafkaException, TidingsError) as error:
+                _log.warning("the control data cannot be read or announced now: %s", error)
+                self._stopping.wait(1)
+            except Exception as error:  # the service looks at `failure` and stops with it
+                self._failure = error
+                _log.exception("the control keeper failed")
+                return
+
+    def _restore_topics(self) -> bool:
+        """Make Kafka topics anew that somebody deleted: the service writes to them."""
+        specs = self._topics_for(self.snapshot)
+        there = self._connection.topics()
+        missing = [spec.name for spec in specs if spec.name not in there]
+        self._looks += 1
+        if self._looks % _PUT_RIGHT == 0:
+            ensure_topics(self._connection, specs)  # a Kafka that makes topics by itself does not know what we promise
+        if missing:
+            _log.error("somebody deleted %s; what was unread there is lost, and it is made anew", ", ".join(missing))
+        return bool(missing)
+
+    @property
+    def failure(self) -> BaseException | None:
+        return self._failure
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self.is_alive():
+            self.join(timeout=10)
+        self._consumer.close()
+        self._producer.flush(5)
+
+    def _take(self, messages: list[Message]) -> None:
+        for message in messages:
+            if message.error():
+                _log.warning("reading the control topic: %s", message.error())  # librdkafka tries again by itself
+                continue
+            offset = message.offset()
+            assert offset is not None
+            version = offset + 1
+            try:
+                key = (message.key() or b"").decode("utf-8", errors="replace")
+                self.snapshot = self.snapshot.apply(version, key, message.value())
+            except BadControl as error:
+                _log.warning("%s", error)
+                self.rejected += 1
+                self._dead_letter(message, error)
+                self.snapshot = self.snapshot.passing_over(version)
+        self._producer.flush()
+
+    def _dead_letter(self, message: Message, error: BadControl) -> None:
+        _, append_ms = message.timestamp()
+        headers = {
+            "reason": "bad-control",
+            "detail": error.detail,
+            "origin": names.CONTROL,
+            "partition": str(message.partition()),
+            "offset": str(message.offset()),
+            "time": str(append_ms),
+        }
+        encoded = [(name, value.encode(errors="replace")) for name, value in headers.items()]
+        self._producer.produce(names.DEAD_LETTER, key=message.key(), value=message.value(), headers=encoded)
+
+    def _announce(self) -> None:
+        """First the Kafka topics, then the file, then the tick: what a version names is there before anyone sees it."""
+        ensure_topics(self._connection, self._topics_for(self.snapshot))
+        if self.snapshot.version:
+            write_snapshot(self._folder, self.snapshot, _KEEP)
+        _log.info("control data is at version %d", self.snapshot.version)
+        self._name_problems()
+        self._adopted(self.snapshot)
+
+    def _name_problems(self) -> None:
+        problems = Plan(self.snapshot).problems
+        for problem in problems:
+            if problem not in self.problems:
+                _log.warning("%s", problem.text)
+        if self.problems and not problems:
+            _log.info("the overlay is in order again")
+        self.problems = problems

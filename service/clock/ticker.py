@@ -1,0 +1,156 @@
+"""Makes time pass: a tick a second on `clock`, and a mark in every partition the query reads.
+
+A mark read means that everything before it in its partition was read. So time moves in silence, and never past a backlog.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Message
+
+from clients.connection import Connection
+from streaming.wire import inputs
+from tidings import names
+
+_log = logging.getLogger("tidings.ticker")
+
+_MOST_WRITTEN = 3600
+"""Ticks whose marks have not been read yet. If the query is further behind than that, it says nothing of how far it is."""
+
+
+@dataclass(slots=True)
+class _Written:
+    """Where the marks of one tick stand: by partition, the offset and the append time; and the version that they named."""
+
+    version: int
+    count: int
+    marks: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def delivered(self, error: KafkaError | None, message: Message) -> None:
+        kind, append_ms = message.timestamp()
+        offset, topic, partition = message.offset(), message.topic(), message.partition()
+        if error is None and kind == TIMESTAMP_LOG_APPEND_TIME and offset is not None and topic and partition is not None:
+            self.marks[names.partition_name(topic, partition)] = (offset, append_ms)
+
+    def is_read(self, ends: Mapping[str, int]) -> bool:
+        """Whether a query that has read up to these offsets has read all of them."""
+        return len(self.marks) == self.count and all(offset < ends.get(at, 0) for at, (offset, _) in self.marks.items())
+
+
+class Ticker(threading.Thread):
+    """``adopt`` names the version and the partitions that the next tick tells.
+
+    ``read_up_to`` gives, by partition, the offset up to which all has been read, and all that follows from it written. A tick
+    says how far that is, so that others know when nothing more comes from here.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        identity: inputs.TickerIdentity,
+        tick_ms: int,
+        brokers: frozenset[str] | None = None,
+        read_up_to: Callable[[], Mapping[str, int]] = dict,
+    ) -> None:
+        super().__init__(name="ticker", daemon=True)
+        self._identity = identity
+        self._brokers = None if brokers is None else sorted(brokers)
+        self._read_up_to = read_up_to
+        self._written: deque[_Written] = deque(maxlen=_MOST_WRITTEN)
+        self._done: tuple[int | None, int] = (None, 0)
+        self._told_version = -1
+        self._tick_s = tick_ms / 1000
+        self._adoption: tuple[int, dict[str, int]] = (0, {})
+        self._stopping = threading.Event()
+        self._wanted = threading.Event()
+        self._producer = connection.producer(**{"linger.ms": 0})
+
+    def adopt(self, version: int, kafka_topics: dict[str, int]) -> None:
+        """From the next tick on this version holds; ``kafka_topics`` maps those read to their partitions."""
+        self._adoption = (version, kafka_topics)
+        self._wanted.set()
+
+    def tick(self) -> None:
+        """Write the marks, then the tick.
+
+        Who sees a version on the clock can rely on it: all that is published from then on stands after a mark of that version.
+        """
+        version, kafka_topics = self._adoption
+        partitions = [(topic, number) for topic, count in sorted(kafka_topics.items()) for number in range(count)]
+        self._look_how_far()
+        tick = {
+            "service": self._identity.service,
+            "ms": time.time_ns() // 1_000_000,
+            "done_ms": self._done[0],
+            "done_version": self._done[1],
+            "version": version,
+            "brokers": self._brokers,
+            "partitions": [
+                names.partition_name(names.CLOCK, 0),
+                *(names.partition_name(topic, number) for topic, number in partitions),
+            ],
+        }
+        written = _Written(version, len(partitions) + 1)
+        try:
+            for topic, number in partitions:
+                self._producer.produce(topic, self._identity.mark(version), partition=number, on_delivery=written.delivered)
+            if version != self._told_version:
+                self._producer.flush()
+                self._told_version = version
+            self._producer.produce(names.CLOCK, json.dumps(tick), partition=0, on_delivery=written.delivered)
+            self._written.append(written)
+        except (BufferError, KafkaException) as error:
+            _log.warning("a tick was left out: %s", error)
+        self._producer.poll(0)
+
+    def _look_how_far(self) -> None:
+        """Of the ticks that have been read in all partitions, the last; all before its marks was read, too."""
+        if not self._written:
+            return
+        ends = self._read_up_to()
+        for number, written in reversed(list(enumerate(self._written))):
+            if written.is_read(ends):
+                self._done = min(append_ms for _, append_ms in written.marks.values()), written.version
+                for _ in range(number + 1):
+                    self._written.popleft()
+                return
+
+    def flush(self, timeout_s: float = 10) -> None:
+        self._producer.flush(timeout_s)
+
+    def run(self) -> None:
+        next_s = time.monotonic()
+        while not self._stopping.is_set():
+            self.tick()
+            next_s = max(next_s + self._tick_s, time.monotonic())
+            # A new version does not wait for the second to end.
+            if self._wanted.wait(timeout=max(0.0, next_s - time.monotonic())):
+                self._wanted.clear()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._wanted.set()
+        if self.is_alive():
+            self.join(timeout=10)
+        self._leave()
+        self.flush(5)
+
+    def _leave(self) -> None:
+        """A last tick that serves nobody: who wants to serve these brokers next need not wait."""
+        tick: dict[str, object] = {
+            "service": self._identity.service,
+            "version": self._adoption[0],
+            "brokers": [],
+            "partitions": [],
+        }
+        try:
+            self._producer.produce(names.CLOCK, json.dumps(tick), partition=0)
+        except (BufferError, KafkaException) as error:
+            _log.warning("no goodbye on the clock: %s", error)

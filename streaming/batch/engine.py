@@ -1,0 +1,48 @@
+"""A bucket's engine: the same as `streaming.broker.step`, for a batch of rows at once.
+
+A batch is cut where the control data changes. Within such a part, most messages are counted all at once or in runs; the others,
+and all that is no message of a publisher, go one by one, in the order of the log, through the functions that `step` is made of.
+Before one of those is about an event, the run of counted messages before it is entered, so every notification says what it would
+have said.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from streaming.batch.desk import BatchDesk
+from streaming.batch.memory import PackedMemory
+from streaming.batch.rows import IS_MESSAGE, Rows
+from streaming.batch.segment import EngineSettings, Segment
+from streaming.broker.state import BucketState
+from streaming.broker.step import start
+from streaming.model.inputs import Input, Marked, Ticked
+from streaming.model.outputs import Output
+from streaming.wire.inputs import read
+
+
+def process(state: BucketState, shelf: PackedMemory, rows: Rows, setting: EngineSettings) -> list[Output]:
+    """Take in a batch, and say what is to be done. ``state`` has the shelf for its slots."""
+    timed = np.flatnonzero(rows.kind != IS_MESSAGE).tolist()
+    inputs = {index: read(rows.row(index), setting.limits, setting.ticker) for index in timed}
+    start(state, (happened for found in inputs.values() for happened in found))
+    desk = BatchDesk(state, setting.plan_at, setting.rules, shelf=shelf)
+    shelf.use(lambda: desk.plan)
+    bounds = [0, *_changes(state.version, inputs), len(rows)]
+    for lo, hi in pairwise(bounds):
+        if lo < hi:
+            Segment(desk, rows, lo, hi, inputs, setting).run()
+    return desk.outputs
+
+
+def _changes(version: int, inputs: dict[int, list[Input]]) -> list[int]:
+    """The rows with which another version of the control data begins to hold."""
+    found = []
+    for index, happened in inputs.items():
+        for each in happened:
+            if isinstance(each, Ticked | Marked) and each.version is not None and each.version > version:
+                version = each.version
+                found.append(index)
+    return sorted(set(found) - {0})

@@ -1,0 +1,105 @@
+"""Which messages of a batch provably change nothing but counts: found for all of them at once, from numbers alone.
+
+Such a message is about an open event, states only facts that were stated before by reports published earlier, and fits the
+event's window. "Before" may be earlier in the same batch: then it is *pending*, for as long as the report that stated the fact
+was joined as usual.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from streaming.batch.memory import PackedMemory
+from streaming.batch.rows import NO_SOURCE, NOT_SAID, Bools, Ints, Rows
+
+
+@dataclass(slots=True)
+class Judged:
+    """Messages by event, and in the order of the log within each. Positions count in that order."""
+
+    index: Ints
+    """Position to the row of the batch."""
+    starts: Ints
+    """Of each event, the first position; one more than there are events."""
+    event: Ints
+    """Position to the event."""
+    shelf_row: Ints
+    """Of each event; -1 for one that is not known yet."""
+    published_ms: Ints
+    source: Ints
+    new_source: Bools
+    """Whether the message is the first of its source about this event."""
+    open: Bools
+    """Whether the message has to be opened."""
+    unknown_facts: Ints
+    """How many of its facts are new."""
+
+
+def judge(rows: Rows, lo: int, hi: int, shelf: PackedMemory, ahead_ms: int) -> Judged:
+    """Look at the plain messages among the rows from ``lo`` to ``hi``."""
+    index = np.flatnonzero(rows.plain[lo:hi]) + lo
+    numbers, event = np.unique(rows.event[index], return_inverse=True)
+    order = np.argsort(event, kind="stable")
+    index, event = index[order], event[order]
+    shelf_row = shelf.rows_of(numbers)
+    append_ms = rows.append_ms[index]
+    said = rows.published_ms[index]
+    published_ms = np.where(said == NOT_SAID, append_ms, said)
+    starts = np.searchsorted(event, np.arange(len(numbers) + 1))
+    unknown = _unknown_facts(rows, index, event, shelf_row, published_ms, shelf)
+    judged = Judged(
+        index=index,
+        starts=starts,
+        event=event,
+        shelf_row=shelf_row,
+        published_ms=published_ms,
+        source=rows.source[index],
+        new_source=_new_sources(rows.source[index], event, shelf_row, shelf),
+        open=unknown > 0,
+        unknown_facts=unknown,
+    )
+    judged.open |= published_ms - append_ms > ahead_ms
+    # The first message about an event that is not known opens it, even if it states nothing.
+    judged.open[starts[:-1][shelf_row < 0]] = True
+    return judged
+
+
+def _unknown_facts(rows: Rows, index: Ints, event: Ints, shelf_row: Ints, published_ms: Ints, shelf: PackedMemory) -> Ints:
+    """How many facts a message states that were not stated before it."""
+    count = rows.starts[index + 1] - rows.starts[index]
+    position = np.repeat(np.arange(len(index)), count)
+    facts = rows.facts[rows.facts_of(index)]
+    row = shelf_row[event[position]]
+    stated_ms = published_ms[position]
+    here, known_ms = shelf.facts.find(facts ^ shelf.columns.salt[row])
+    unknown = ~(here & (row >= 0) & (stated_ms > known_ms))
+    left = np.flatnonzero(unknown)
+    # Of the facts that are new in this batch, each is stated first by one message; those after it repeat it.
+    by_fact = left[np.argsort(facts[left], kind="stable")]
+    fact = facts[by_fact]
+    first = np.ones(len(by_fact), dtype=bool)
+    first[1:] = fact[1:] != fact[:-1]
+    starts = np.flatnonzero(first)
+    first_ms = np.repeat(stated_ms[by_fact[starts]], np.diff(np.append(starts, len(by_fact))))
+    unknown[by_fact[~first & (stated_ms[by_fact] > first_ms)]] = False
+    found: Ints = np.bincount(position[unknown], minlength=len(index))
+    return found
+
+
+def _new_sources(source: Ints, event: Ints, shelf_row: Ints, shelf: PackedMemory) -> Bools:
+    """Whether a message is the first of its source about its event, here and in this batch."""
+    named = np.flatnonzero(source != NO_SOURCE)
+    new = np.zeros(len(source), dtype=bool)
+    if not len(named):
+        return new
+    row = shelf_row[event[named]]
+    here, _ = shelf.sources.find(source[named] ^ shelf.columns.salt[row])
+    named = named[~(here & (row >= 0))]
+    pairs = np.lexsort((source[named], event[named]))
+    by_pair = named[pairs]
+    first = np.ones(len(by_pair), dtype=bool)
+    first[1:] = (source[by_pair[1:]] != source[by_pair[:-1]]) | (event[by_pair[1:]] != event[by_pair[:-1]])
+    new[by_pair[first]] = True
+    return new

@@ -1,0 +1,344 @@
+"""All slots of a bucket: packed, but for those in hand; with a few numbers of each in columns.
+
+To `step`'s functions it is the dict of slots they know. A slot is unpacked when it is asked for, and packed again at the end of
+the batch. Redundant messages touch the columns only; a slot that is unpacked takes over what was counted for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+
+import numpy as np
+
+from streaming.batch.hashing import event_hash, salt_of
+from streaming.batch.rows import Bools, Ints
+from streaming.batch.tables import SortedTable
+from streaming.broker.state import NEVER, Slot
+from streaming.broker.state_codec import pack_slot, unpack_slot
+from streaming.model.address import Address
+from tidings.registers import Bounds, Join, Register
+from topology.plan import Plan
+
+_FIRST_ROWS = 64
+
+
+class Columns:
+    """Numbers of each row; they grow together."""
+
+    __slots__ = NAMES = ("hash", "salt", "place", "wake_ms", "next_ms", "first_ms", "last_ms", "more", "sources", "plain")
+
+    def __init__(self) -> None:
+        self.hash: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
+        self.salt: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
+        """Of the open event: what is known of the one before it under the same key does not count."""
+        self.place: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
+        """Which broker and topic."""
+        self.wake_ms: Ints = np.full(_FIRST_ROWS, NEVER, dtype=np.int64)
+        """When something is to be done in the slot; `NEVER` for rows that are empty."""
+        self.next_ms: Ints = np.full(_FIRST_ROWS, NEVER, dtype=np.int64)
+        """When something is to be done in its one open event."""
+        self.first_ms: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
+        self.last_ms: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
+        self.more: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
+        """Reports that were counted here and not yet in the event."""
+        self.sources: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
+        self.plain: Bools = np.zeros(_FIRST_ROWS, dtype=bool)
+        """Whether there is just one open event, which has not ended, and none of its registers is full."""
+
+    def grow(self, rows: int) -> None:
+        size = len(self.hash)
+        if rows <= size:
+            return
+        more = max(rows, 2 * size) - size
+        for name in self.NAMES:
+            column = getattr(self, name)
+            empty = NEVER if name in ("wake_ms", "next_ms") else 0
+            setattr(self, name, np.concatenate([column, np.full(more, empty, dtype=column.dtype)]))
+
+
+class Notes:
+    """What went into and out of the tables since the last patch. What goes out goes first."""
+
+    __slots__ = ("facts", "forgotten", "sources", "still_open")
+
+    def __init__(self) -> None:
+        self.forgotten: list[int] = []
+        self.still_open: list[int] = []
+        self.facts: list[tuple[Ints, Ints, Ints]] = []
+        self.sources: list[tuple[Ints, Ints, Ints]] = []
+
+    def forget(self, rows: Collection[int], still_open: list[int]) -> None:
+        """Entries that were added in the same batch, and are forgotten in it, must not come back."""
+        gone = list(rows)
+        self.facts = [_without(added, gone, []) for added in self.facts]
+        self.sources = [_without(added, gone, still_open) for added in self.sources]
+        self.forgotten += gone
+        self.still_open += still_open
+
+
+def is_one(slot: Slot) -> bool:
+    """Whether all that comes, if it is about anything here, is about one event that goes on."""
+    return len(slot.open) == 1 and slot.open[0].ended_ms is None
+
+
+def _without(added: tuple[Ints, Ints, Ints], rows: list[int], still_open: list[int]) -> tuple[Ints, Ints, Ints]:
+    kept = ~np.isin(added[1], rows) | np.isin(added[2], still_open)
+    return added[0][kept], added[1][kept], added[2][kept]
+
+
+class PackedMemory:
+    """The slots of a bucket, in the order they were first heard of: a row for each."""
+
+    def __init__(self, secret: str, bounds: Bounds) -> None:
+        self.secret = secret
+        self.bounds = bounds
+        self._least_full = min(room for kind in Join if (room := kind.room(bounds)) is not None)
+        """Fewer claims fill no register."""
+        self.columns = Columns()
+        self.packed: list[bytes | None] = []
+        """None where the row is empty, or its slot has never been packed."""
+        self.facts = SortedTable()
+        """Known facts, with the published time of the report that stated them first."""
+        self.sources = SortedTable()
+        self.places: list[tuple[str, str]] = []
+        self._place_of: dict[tuple[str, str], int] = {}
+        self._rows: dict[int, int] = {}
+        """Hash of an event key to its row."""
+        self.in_hand: dict[int, tuple[Address, Slot]] = {}
+        self.stale: set[int] = set()
+        """Rows whose columns do not say yet what became of their slots."""
+        self.begin_notes()
+        self.forgotten: dict[int, tuple[int, ...]] = {}
+        """Rows of which an event has ended, with the salts of those that have not."""
+        self.before_due: Callable[[list[int]], None] = lambda _: None
+        """Called with the rows whose timers are about to fire."""
+        self._oldest = 0
+
+    # ---- as the dict of slots -----------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[Address]:
+        return (at for at, _ in self.items())
+
+    def get(self, at: Address) -> Slot | None:
+        row = self._rows.get(event_hash(self.secret, at))
+        return None if row is None else self.take(row)[1]
+
+    def setdefault(self, at: Address, slot: Slot) -> Slot:
+        number = event_hash(self.secret, at)
+        row = self._rows.get(number)
+        if row is None:
+            row = self._add(number, at, slot)
+        return self.take(row)[1]
+
+    def __delitem__(self, at: Address) -> None:
+        number = event_hash(self.secret, at)
+        self.empty(self._rows[number])
+
+    def items(self) -> Iterator[tuple[Address, Slot]]:
+        return (self.take(row) for row in self.rows())
+
+    def values(self) -> Iterator[Slot]:
+        return (slot for _, slot in self.items())
+
+    def due(self, now_ms: int) -> list[tuple[Address, Slot]]:
+        if found := self.due_rows(now_ms):
+            self.before_due(found)
+        return [self.take(row) for row in self.due_rows(now_ms)]
+
+    def at(self, chosen: Callable[[str, str], bool]) -> list[tuple[Address, Slot]]:
+        wanted = np.array([chosen(*place) for place in self.places] or [False])
+        rows = np.array(self.rows(), dtype=np.int64)
+        return [self.take(row) for row in rows[wanted[self.columns.place[rows]]].tolist()]
+
+    def oldest(self) -> tuple[Address, Slot]:
+        row = next(row for row in range(self._oldest, len(self.packed)) if self._is_used(row))
+        self._oldest = row
+        return self.take(row)
+
+    # ---- rows ---------------------------------------------------------------------------------------------------------
+
+    def row_of(self, number: int) -> int:
+        """The row of an event key by its hash; -1 if there is none."""
+        return self._rows.get(number, -1)
+
+    def rows_of(self, numbers: Ints) -> Ints:
+        rows = self._rows
+        return np.fromiter((rows.get(number, -1) for number in numbers.tolist()), dtype=np.int64, count=len(numbers))
+
+    def rows(self) -> list[int]:
+        return sorted(self._rows.values())
+
+    def due_rows(self, now_ms: int) -> list[int]:
+        self.refresh()
+        found: list[int] = np.flatnonzero(self.columns.wake_ms[: len(self.packed)] <= now_ms).tolist()
+        return found
+
+    def take(self, row: int) -> tuple[Address, Slot]:
+        """Unpack a slot, with what was counted for it in columns."""
+        self.stale.add(row)
+        found = self.in_hand.get(row)
+        if found is None:
+            packed = self.packed[row]
+            assert packed is not None
+            found = self.in_hand[row] = unpack_slot(packed)
+        columns = self.columns
+        if columns.more[row]:
+            (event,) = found[1].open
+            event.reports += int(columns.more[row])
+            event.span.include(int(columns.first_ms[row]))
+            event.span.include(int(columns.last_ms[row]))
+            event.source_count = int(columns.sources[row])
+            columns.more[row] = 0
+        return found
+
+    def place(self, broker: str, topic: str) -> int:
+        at = (broker, topic)
+        if at not in self._place_of:
+            self._place_of[at] = len(self.places)
+            self.places.append(at)
+        return self._place_of[at]
+
+    def empty(self, row: int) -> None:
+        """Forget a slot."""
+        columns = self.columns
+        del self._rows[int(columns.hash[row])]
+        self.in_hand.pop(row, None)
+        self.stale.discard(row)
+        self.changed.discard(row)
+        self.packed[row] = None
+        columns.wake_ms[row] = columns.next_ms[row] = NEVER
+        columns.plain[row] = False
+        columns.more[row] = columns.salt[row] = columns.hash[row] = 0
+        self.gone.add(row)
+        self.forgotten[row] = ()
+
+    def _add(self, number: int, at: Address, slot: Slot) -> int:
+        row = len(self.packed)
+        self.packed.append(None)
+        self.columns.grow(row + 1)
+        self.columns.hash[row] = number
+        self.columns.place[row] = self.place(at.broker, at.topic)
+        self._rows[number] = row
+        self.in_hand[row] = (at, slot)
+        return row
+
+    def _is_used(self, row: int) -> bool:
+        return self._rows.get(int(self.columns.hash[row])) == row
+
+    # ---- columns ------------------------------------------------------------------------------------------------------
+
+    def use(self, plan: Callable[[], Plan]) -> None:
+        """Timers follow from this plan."""
+        self._plan = plan
+
+    def refresh(self) -> None:
+        """Let the columns say what became of the slots that were in hand."""
+        for row in self.stale:
+            self._refresh(row, *self.in_hand[row])
+        self.changed |= self.stale
+        self.stale.clear()
+
+    def _refresh(self, row: int, at: Address, slot: Slot) -> None:
+        columns, topic = self.columns, self._plan().topic(at.topic)
+        next_ms = slot.next_ms(topic)
+        columns.next_ms[row] = next_ms
+        columns.wake_ms[row] = min(next_ms, slot.forget_ms)
+        columns.plain[row] = is_one(slot) and not self.any_full(slot.open[0].knowledge.values())
+        if slot.open:
+            event = slot.open[0]
+            salt = salt_of(event)
+            if columns.salt[row] != salt:
+                if columns.salt[row]:
+                    self.forgotten[row] = tuple(map(salt_of, slot.open))
+                columns.salt[row] = salt
+            columns.first_ms[row], columns.last_ms[row] = event.span.first_ms, event.span.last_ms
+            columns.sources[row] = event.source_count
+
+    def any_full(self, registers: Iterable[Register]) -> bool:
+        least = self._least_full
+        return any(len(register.claims) >= least and register.is_full(self.bounds) for register in registers)
+
+    def pack(self) -> None:
+        """Lay all slots back."""
+        self.refresh()
+        for row, (at, slot) in self.in_hand.items():
+            self.packed[row] = pack_slot(at, slot)
+        self.in_hand.clear()
+
+    # ---- tables -------------------------------------------------------------------------------------------------------
+
+    def add_facts(self, keys: Ints, owner: Ints, stated_ms: Ints) -> None:
+        self._add_to(self.facts, self.noted.facts, keys, owner, stated_ms)
+
+    def add_sources(self, keys: Ints, owner: Ints, salt: Ints) -> None:
+        self._add_to(self.sources, self.noted.sources, keys, owner, salt)
+
+    def _add_to(self, table: SortedTable, notes: list[tuple[Ints, Ints, Ints]], keys: Ints, owner: Ints, beside: Ints) -> None:
+        if len(keys):
+            here = self.columns.hash[owner] != 0  # a row may have been emptied since
+            added = keys[here], owner[here], beside[here]
+            table.add(*added)
+            notes.append(added)
+
+    def forget(self) -> None:
+        """Take what is of no more use out of the tables."""
+        if self.forgotten:
+            still_open = [salt for salts in self.forgotten.values() for salt in salts]
+            self.facts.drop(self.forgotten)
+            self.sources.drop(self.forgotten, still_open)
+            self.noted.forget(self.forgotten, still_open)
+            self.forgotten.clear()
+
+    # ---- notes, for a patch -------------------------------------------------------------------------------------------
+
+    def begin_notes(self) -> None:
+        """Nothing has changed since the last patch."""
+        self.changed: set[int] = set()
+        """Rows whose slots were in hand."""
+        self.counted: list[Ints] = []
+        """Rows whose columns alone were changed."""
+        self.gone: set[int] = set()
+        self.noted = Notes()
+
+    # ---- from patches -------------------------------------------------------------------------------------------------
+
+    def remove(self, rows: Ints) -> None:
+        for row in rows.tolist():
+            if row < len(self.packed) and self._is_used(row):
+                self.empty(row)
+        self.begin_notes()
+        self.forgotten.clear()
+
+    def lay(self, rows: int, places: list[tuple[str, str]]) -> None:
+        """Make room for so many rows."""
+        self.columns.grow(rows)
+        self.packed.extend([None] * (rows - len(self.packed)))
+        for broker, topic in places:
+            self.place(broker, topic)
+
+    def find_rows(self, rows: Ints) -> None:
+        """Rows have got their columns: they can be found by them."""
+        self._rows.update(zip(self.columns.hash[rows].tolist(), rows.tolist(), strict=True))
+
+    def compact(self) -> None:
+        """Take the empty rows out. All others get new numbers, in their order."""
+        assert not self.in_hand
+        self.forget()
+        rows = self.rows()
+        if len(rows) == len(self.packed):
+            return
+        new = np.full(len(self.packed), -1, dtype=np.int32)
+        new[rows] = np.arange(len(rows), dtype=np.int32)
+        self.facts.renumber(new)
+        self.sources.renumber(new)
+        self.packed = [self.packed[row] for row in rows]
+        old, self.columns = self.columns, Columns()
+        self.columns.grow(len(rows))
+        for name in Columns.NAMES:
+            getattr(self.columns, name)[: len(rows)] = getattr(old, name)[rows]
+        self._rows = {}
+        self.find_rows(np.arange(len(rows)))
+        self._oldest = 0

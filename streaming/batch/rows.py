@@ -1,0 +1,140 @@
+"""The records of a bucket in one batch, as columns, in the order of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from streaming.wire.inputs import MARK, MESSAGE, TICK
+
+Ints: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+Objects: TypeAlias = npt.NDArray[np.object_]
+
+KINDS = (MESSAGE, MARK, TICK)
+"""Kinds of records by their numbers."""
+IS_MESSAGE = KINDS.index(MESSAGE)
+
+NOT_SAID = -1
+"""Stands for a published time that the publisher did not state; real ones are not negative."""
+NO_SOURCE = 0
+
+
+class OpenedRow(NamedTuple):
+    """One record, for those that must be opened."""
+
+    kind: str
+    kafka_topic: str
+    partition: int
+    offset: int
+    append_ms: int
+    record_key: bytes | None
+    value: bytes | None
+
+
+@dataclass(slots=True)
+class Rows:
+    """``event``, ``facts``, ``source`` and ``published_ms`` count where ``plain`` is true.
+
+    Such a message was found whole and within the bounds of a message, so its numbers say all that matters of it.
+    """
+
+    kind: Ints
+    kafka_topic: Objects
+    partition: Ints
+    offset: Ints
+    append_ms: Ints
+    record_key: Objects
+    value: Objects
+    plain: Bools
+    event: Ints
+    source: Ints
+    published_ms: Ints
+    facts: Ints
+    """The facts of all rows, one after the other."""
+    starts: Ints
+    """Where in ``facts`` those of each row start; one more than there are rows."""
+    message: Objects
+    """Messages that had to be decoded to get their numbers; None for others."""
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def facts_of(self, index: Ints) -> Ints:
+        """Where in ``facts`` those of these rows stand, row by row."""
+        count = self.starts[index + 1] - self.starts[index]
+        within = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+        found: Ints = np.repeat(self.starts[index], count) + within
+        return found
+
+    def row(self, index: int) -> OpenedRow:
+        return OpenedRow(
+            KINDS[self.kind[index]],
+            self.kafka_topic[index],
+            int(self.partition[index]),
+            int(self.offset[index]),
+            int(self.append_ms[index]),
+            self.record_key[index],
+            self.value[index],
+        )
+
+
+def in_log_order(columns: dict[str, Any], facts: Sequence[Any]) -> Rows:
+    """Rows by append time across partitions, and by offset within each, as `streaming.wire.inputs.in_log_order` has them."""
+    _, topic_code = np.unique(np.asarray(columns["kafka_topic"], dtype=str), return_inverse=True)
+    partition, offset = _ints(columns["partition"]), _ints(columns["offset"])
+    append_ms = _ints(columns["append_ms"])
+    place = np.lexsort((offset, partition, topic_code))
+    code, part = topic_code[place], partition[place]
+    new = np.ones(len(place), dtype=bool)
+    new[1:] = (code[1:] != code[:-1]) | (part[1:] != part[:-1])
+    time_ms = np.empty_like(append_ms)
+    time_ms[place] = _running_max(append_ms[place], new)
+    order = np.lexsort((offset, partition, topic_code, time_ms))
+    kind = _ints(columns["kind"])[order]
+    lengths = np.fromiter(map(len, facts), dtype=np.int64, count=len(facts))[order]
+    starts = np.zeros(len(order) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=starts[1:])
+    flat = [facts[i] for i in order.tolist() if len(facts[i])]
+    return Rows(
+        kind=kind,
+        kafka_topic=_objects(columns["kafka_topic"])[order],
+        partition=partition[order],
+        offset=offset[order],
+        append_ms=append_ms[order],
+        record_key=_objects(columns["record_key"])[order],
+        value=_objects(columns["value"])[order],
+        plain=np.asarray(columns["plain"], dtype=bool)[order] & (kind == IS_MESSAGE),
+        event=_ints(columns["event"])[order],
+        source=_ints(columns["source"])[order],
+        published_ms=_ints(columns["published_ms"])[order],
+        facts=np.concatenate(flat).astype(np.int64, copy=False) if flat else np.empty(0, dtype=np.int64),
+        starts=starts,
+        message=_objects(columns["message"])[order],
+    )
+
+
+def _ints(column: Any) -> Ints:
+    return np.asarray(column, dtype=np.int64)
+
+
+def _objects(column: Any) -> Objects:
+    return np.asarray(column, dtype=object)
+
+
+def _running_max(values: Ints, new: Bools) -> Ints:
+    """The running maximum, beginning anew where ``new`` is true."""
+    if not len(values):
+        return values
+    group = np.cumsum(new)
+    # Lift each group above the one before, so that one maximum over all of them cannot reach back.
+    low = values.min()
+    span = int(values.max() - low) + 1
+    if span * int(group[-1]) < 2**62:
+        lifted: Ints = np.maximum.accumulate(values - low + group * span) - group * span + low
+        return lifted
+    return np.concatenate([np.maximum.accumulate(part) for part in np.split(values, np.flatnonzero(new)[1:])])

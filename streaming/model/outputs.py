@@ -1,0 +1,151 @@
+"""What comes out of a broker's logic: things to do, and the reasons for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+from streaming.model.entry import Entry, Origin
+from streaming.model.items import Windowed
+from streaming.model.links import LinkRecord, Stamp
+from tidings.notification import Encoding, Notification
+
+
+class Outcome(StrEnum):
+    """What became of a message; every received message ends in exactly one, or is still held."""
+
+    TOLD = "told"
+    MERGED = "merged"
+    REDUNDANT = "redundant"
+    LATE = "late"
+    DEAD_LETTERED = "dead_lettered"
+    FORWARDED = "forwarded"
+    HELD = "held"
+
+
+class MessageReason(StrEnum):
+    """The reasons that are not a notification's or a dead letter's."""
+
+    JOINED = "joined"
+    """Its news left in the notification another message caused."""
+    CONFLICT = "conflict"
+    """It only disagreed; the losing value is kept."""
+    UNWANTED = "unwanted"
+    """Its event ended and nobody subscribed to what it said."""
+    DIGESTED = "digested"
+    """Its event ended, and its news leaves in a digest when the subscription may be told of the key again."""
+    KNOWN = "known"
+    """All it said was known."""
+    REPEAT = "repeat"
+    """A measurement with an id that was seen before."""
+    WINDOW_CLOSED = "window-closed"
+    """Its event's window had closed."""
+    HOLDING = "holding"
+    """It brought news that is not due yet."""
+    TO_GATHERER = "to-gatherer"
+    """It was passed on to the broker that gathers."""
+    TO_SUBSCRIBERS = "to-subscribers"
+    """Its news left for subscribers at other brokers only."""
+    HANDED_OVER = "handed-over"
+    """It was held, and another broker gathers now."""
+    WINDOWED = "windowed"
+    """It counts in the windows of aggregate subscriptions."""
+    CUT_OFF = "cut-off"
+    """Its event ended while no link led to some of those who subscribe to it."""
+
+
+class Unsent(StrEnum):
+    """Why a message did not cross a link of the routing tree."""
+
+    KNOWN = "known"
+    """The far end had been told all of it."""
+    JOINED = "joined"
+    """Its news crossed together with another message's."""
+    FILTERED = "filtered"
+    """Nobody beyond wants it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Deliver a notification."""
+
+    kafka_topic: str
+    encoding: Encoding
+    notification: Notification
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PutAside:
+    """Write the untouched record to `late` or `dead-letter`."""
+
+    origin: Origin
+    outcome: Outcome
+    reason: str
+    detail: str
+    entry: Entry | None = field(default=None, compare=False)
+    """The record itself, where it is not the one that was just read."""
+    merged: bool = False
+    """It is no publisher's record, but what the reports of an event said together. The first of them stands at ``origin``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What was decided about a message when it was read. Not delivered; `explain` shows it."""
+
+    origin: Origin
+    outcome: Outcome
+    reason: str
+    event: str | None = None
+    added: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Write a record to a link."""
+
+    sender: str
+    to: str
+    record: LinkRecord
+    stamp: Stamp
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class FilterDecided:
+    """How the links of a broker are filtered from here on, with what each way would have sent in the window that ended."""
+
+    sender: str
+    topic: str
+    start_ms: int
+    end_ms: int
+    choice: str
+    reason: str
+    offered: int
+    sent: int
+    would: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Something that may cross a link for the windows beyond it: the side pipeline decides. To nobody means its own windows.
+
+    ``number`` counts what the bucket offered: after a crash some are offered twice. ``via`` is the neighbour that it came from.
+    """
+
+    sender: str
+    to: str
+    topic: str
+    item: Windowed
+    number: int
+    via: str | None = None
+    crosses: bool = False
+    """It crosses anyway, for a subscription to events."""
+    at_ms: int = 0
+    version: int = 0
+    """Of the control data that it was offered by."""
+
+
+Output: TypeAlias = Tell | Send | PutAside | Decided | FilterDecided | Offer

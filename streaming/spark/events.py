@@ -1,0 +1,218 @@
+"""The function handed to `applyInPandasWithState`: converts, calls the engine, converts back. Nothing else.
+
+Workers find the control data of a version in a file of its own, which never changes once it is there.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from streaming.batch.engine import process
+from streaming.batch.first_note import read_seed
+from streaming.batch.reading import COLUMNS, rows_of
+from streaming.batch.rows import Rows
+from streaming.batch.segment import EngineSettings
+from streaming.batch.store import Bucket, Store, read_note
+from streaming.broker.progress import clocked
+from streaming.broker.state import Rules
+from streaming.model.books import Books
+from streaming.model.outputs import FilterDecided, Offer, Outcome, Output, PutAside, Send, Tell
+from streaming.wire import crossing
+from streaming.wire.codec import MessageLimits, encode_notification
+from streaming.wire.inputs import MOST_VALUE_BYTES, TickerIdentity
+from streaming.wire.offers import clock_record, offer_record
+from tidings import names
+from tidings.control import Snapshot
+from tidings.errors import BadState
+from tidings.topic import Timing
+from topology.plan import Plan
+
+STATE_SCHEMA = "note binary"
+OUTPUT_SCHEMA = "topic string, key binary, value binary, headers array<struct<key: string, value: binary>>"
+OUTPUT_COLUMNS = ["topic", "key", "value", "headers"]
+
+
+@dataclass(frozen=True)
+class BucketSpec:
+    """All a worker needs to know; it travels to the workers with the function."""
+
+    ticker: TickerIdentity
+    control_dir: str
+    state_dir: str
+    secret: str = field(repr=False)
+    rules: Rules = field(default_factory=Rules)
+    limits: MessageLimits = field(default_factory=MessageLimits)
+    timing: Timing = field(default_factory=Timing)
+
+
+_at_hand: dict[tuple[str, int], Bucket] = {}
+"""The buckets that this worker had last, by folder and number."""
+
+
+def snapshot_path(control_dir: Path, version: int) -> Path:
+    """The file that holds the control data of a version."""
+    return control_dir / f"{version:012d}.json"
+
+
+def bucket_function(settings: BucketSpec) -> Callable[[Any, Iterable[pd.DataFrame], Any], Iterator[pd.DataFrame]]:
+    """The stateful function of one bucket."""
+
+    def run(key: tuple[int], frames: Iterable[pd.DataFrame], group_state: Any) -> Iterator[pd.DataFrame]:
+        number = int(key[0]) % settings.rules.buckets
+        store = Store(Path(settings.state_dir) / str(number), settings.secret, settings.rules.bounds)
+        seed = None if group_state.exists else read_seed(store.folder)
+        noted = bytes(group_state.get[0]) if group_state.exists else seed.note if seed else None
+        note = read_note(noted) if noted is not None else None
+        # Taken away first: if this fails in the middle, nobody finds what it left.
+        bucket = store.open(note, _at_hand.pop((settings.state_dir, number), None))
+        state = bucket.state
+        # What a seed says of the books, nobody has been told.
+        before = {} if seed else {broker: books.to_dict() for broker, books in state.books.items()}
+        state.changed = False
+        with no_collection():
+            rows = _rows(list(frames), settings)
+            outputs = process(state, bucket.shelf, rows, _setting(settings, number))
+            bucket.shelf.pack()
+            if state.changed or not group_state.exists:
+                group_state.update((store.save(bucket),))
+            _at_hand[settings.state_dir, number] = bucket
+            service = str(settings.ticker.service)
+            records = [*to_records(outputs, rows, service, number), *books_records(service, number, before, state.books)]
+            if load_plan(settings, state.version).windowed_topics:
+                # After all that it offers: a bucket's records are written in their order.
+                clock = clocked(state, load_plan(settings, state.version), replace(settings.rules, bucket_index=number))
+                records.append((names.OFFERS, *clock_record(service, clock), []))
+            records += [record for gone in (seed.gone if seed else ()) for record in _empty_books(service, *gone)]
+        if records:
+            yield pd.DataFrame(records, columns=OUTPUT_COLUMNS)
+
+    return run
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    """A batch makes many objects and no cycles: looking for those would cost a third of its time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def _rows(frames: list[pd.DataFrame], settings: BucketSpec) -> Rows:
+    frame = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
+    columns = {name: frame[name].to_numpy() for name in COLUMNS}
+    return rows_of(columns, frame["facts"].tolist(), settings.limits, settings.secret)
+
+
+def _setting(settings: BucketSpec, number: int) -> EngineSettings:
+    rules = replace(settings.rules, bucket=f"{settings.ticker.service}/{number}", bucket_index=number)
+    return EngineSettings(lambda version: load_plan(settings, version), rules, settings.limits, settings.ticker)
+
+
+def to_records(outputs: Iterable[Output], rows: Rows, service: str, number: int) -> Iterator[tuple[Any, ...]]:
+    """Kafka records for what is to be done; records put aside carry the bytes as they came."""
+    for output in outputs:
+        match output:
+            case Tell():
+                told = output.notification
+                value = encode_notification(told, output.encoding)
+                yield output.kafka_topic, names.record_key(told.topic, told.key), value, []
+            case Send():
+                link = names.link_topic(output.sender, output.to)
+                yield link, names.record_key(*output.record.about), crossing.encode(output.record, output.stamp), []
+            case PutAside():
+                yield _aside(output, rows)
+            case Offer():
+                yield names.OFFERS, *offer_record(service, f"{service}/{number}", output), []
+            case FilterDecided():
+                yield names.DECISIONS, names.record_key(output.sender, output.topic), _decision(output), []
+            case _:
+                pass
+
+
+def _aside(output: PutAside, rows: Rows) -> tuple[Any, ...]:
+    record: Any = output.entry
+    if record is None:
+        origin = output.origin
+        at = (rows.offset == origin.offset) & (rows.partition == origin.partition) & (rows.kafka_topic == origin.kafka_topic)
+        record = rows.row(int(np.flatnonzero(at)[0]))
+    return aside_record(output, record)
+
+
+def aside_record(output: PutAside, record: Any) -> tuple[Any, ...]:
+    """The Kafka record for one that is put aside: its bytes, with the reason in headers."""
+    topic = names.LATE if output.outcome is Outcome.LATE else names.DEAD_LETTER
+    return topic, record.record_key, record.value, list(aside_headers(output, record.value))
+
+
+def _decision(decided: FilterDecided) -> bytes:
+    """A choice in the words of the wire."""
+    datum = {
+        "from": decided.sender,
+        "topic": decided.topic,
+        "window": {"start_ms": decided.start_ms, "end_ms": decided.end_ms},
+        "decider": "adaptive",
+        "choice": str(decided.choice),
+        "reason": decided.reason,
+        "offered": decided.offered,
+        "sent": decided.sent,
+        "would": dict(decided.would),
+    }
+    return json.dumps(datum, separators=(",", ":")).encode()
+
+
+def aside_headers(aside: PutAside, value: bytes | None) -> Iterator[tuple[str, bytes]]:
+    """Why a record was put aside, where it came from and when."""
+    origin = aside.origin
+    yield "reason", str(aside.reason).encode()
+    yield "detail", aside.detail.encode(errors="replace")
+    yield "origin", origin.kafka_topic.encode()
+    yield "partition", str(origin.partition).encode()
+    yield "offset", str(origin.offset).encode()
+    yield "time", str(origin.append_ms).encode()
+    if aside.merged:
+        yield "merged", b"true"
+    if value is not None and len(value) == MOST_VALUE_BYTES:
+        yield "cut", b"true"
+
+
+def books_records(service: str, bucket: int | str, before: dict[str, Any], books: dict[str, Books]) -> Iterator[tuple[Any, ...]]:
+    """The bucket's totals for every broker where they changed: the latest record of a key is the truth."""
+    for broker, current in sorted(books.items()):
+        totals = current.to_dict()
+        if totals != before.get(broker):
+            value = json.dumps({"service": service, "broker": broker, "bucket": bucket, **totals}, separators=(",", ":"))
+            yield names.BOOKS, f"{service}/{broker}/{bucket}".encode(), value.encode(), []
+
+
+def _empty_books(service: str, broker: str, bucket: int) -> Iterator[tuple[Any, ...]]:
+    """For a bucket that is no more. Nothing at all would not do: who reads on from before would still count what it had."""
+    return books_records(service, bucket, {}, {broker: Books()})
+
+
+@lru_cache(maxsize=8)
+def load_plan(settings: BucketSpec, version: int) -> Plan:
+    """What follows from a version of the control data."""
+    return Plan(load_control(settings, version))
+
+
+def load_control(settings: BucketSpec, version: int) -> Snapshot:
+    """The control data of a version. Version 0 is the empty control data from before the first tick."""
+    if version == 0:
+        return Snapshot(timing=settings.timing)
+    path = snapshot_path(Path(settings.control_dir), version)
+    try:
+        return Snapshot.from_json(path.read_text(encoding="utf-8"), settings.timing)
+    except FileNotFoundError:
+        raise BadState(f"the control data of version {version} is missing: {path.name} must be in the control folder") from None

@@ -1,0 +1,340 @@
+"""The one door to the side pipeline: `step(state, inputs, plan_at, rules) -> (state, outputs)`.
+
+Windows close by the clock of the brokers that offer. A link's windows also wait for the neighbours that send to its broker: each
+says how far it is, and that counts once the broker itself has read all that was appended before. So a window closes when
+nothing for it can come any more, however the stream was cut into batches.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from streaming.broker.aside import merged_entry
+from streaming.model.books import WindowItem
+from streaming.model.entry import Origin
+from streaming.model.items import Aggregated, Item, Publication, Through, Windowed
+from streaming.model.links import Stamp, WindowRecord, kind_of
+from streaming.model.outputs import MessageReason, Offer, Outcome, PutAside, Send, Tell
+from streaming.model.windows import Clocked, Offered, WindowDecided, WindowInput, WindowOutput
+from streaming.windows.deciders import decider
+from streaming.windows.link import Expired, LinkWindows, asked_by, still_open
+from streaming.windows.local import NEVER, LocalWindows, WindowResult
+from streaming.windows.partitioning import belongs
+from streaming.windows.results import notification_of
+from streaming.windows.rules import WindowRules
+from streaming.windows.state import At, LinkState, NeighbourWindows, WindowState
+from tidings.control import Snapshot
+from tidings.subscription import Subscription
+from topology.plan import LOCAL, Plan, Role
+
+_COUNTED_MS = 1000
+"""How often those beyond a link whose windows count publications hear how far it is."""
+
+
+def step(
+    state: WindowState, inputs: Iterable[WindowInput], plan_at: Callable[[int], Plan], rules: WindowRules
+) -> tuple[WindowState, list[WindowOutput]]:
+    """Take in what was offered, in its order, and say what is to be done. The state given in is used up."""
+    desk = _Desk(state, plan_at, rules)
+    for happened in inputs:
+        if isinstance(happened, Clocked):
+            desk.clocked(happened)
+        else:
+            desk.offered(happened)
+    return state, desk.outputs
+
+
+@dataclass
+class _Desk:
+    """A step in progress."""
+
+    state: WindowState
+    plan_at: Callable[[int], Plan]
+    rules: WindowRules
+    outputs: list[WindowOutput] = field(default_factory=list)
+    _known: dict[At, Mapping[str, Subscription]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # Before the first tick there is no control data, and nobody to ask for it.
+        self.plan = self.plan_at(self.state.version) if self.state.version else Plan(Snapshot())
+
+    # ---- what comes in ------------------------------------------------------------------------------------------------
+
+    def offered(self, happened: Offered) -> None:
+        offer, state = happened.offer, self.state
+        if offer.number <= state.heard.get(happened.bucket, 0):
+            return  # it was offered before a crash, too
+        state.heard[happened.bucket] = offer.number
+        if offer.version > state.version:
+            state.early.append(offer)
+        else:
+            self._take(offer)
+
+    def _take(self, offer: Offer) -> None:
+        at = (offer.sender, offer.to, offer.topic)
+        links = self.state.links.get(at)
+        if links is None:
+            if not isinstance(offer.item, Through):
+                self._enter(at, WindowItem.LEFT_OUT)  # nobody asks any more
+            return
+        if isinstance(offer.item, Through):
+            up = links.upstream.setdefault(offer.via or "", NeighbourWindows(0, {}, []))
+            up.coming.append((offer.at_ms, offer.item.through_ms, offer.item.since))
+            return
+        self._count(at, links, offer, offer.item)
+
+    def _count(self, at: At, links: LinkState, offer: Offer, item: Item) -> None:
+        if isinstance(item, Publication):
+            subscriptions = list(self.plan.window_index(*at).candidates(item.key, item.fields))
+        else:
+            subscriptions = [found] if (found := self._by_interest(at).get(item.interest)) else []
+        extra_ms = self._extra_ms(at[2])
+        wanted = asked_by(subscriptions, item, links.since, extra_ms)
+        asked = still_open(wanted, links.through_ms)
+        self._enter(at, WindowItem.COUNTED if asked else WindowItem.LATE if wanted else WindowItem.LEFT_OUT)
+        if asked != wanted:
+            self._put_aside(at, item, [each.subscription.name for each in wanted if each not in asked])
+        if not asked:
+            return
+        if isinstance(links.windows, LocalWindows):
+            links.windows.offer(item, asked)
+            return
+        for crossing in links.windows.offer(item, asked, self.state.clock_ms, crosses=offer.crosses):
+            self._send(at, crossing, self.state.clock_ms)
+
+    def _enter(self, at: At, what: WindowItem) -> None:
+        self.state.books_of(at[0]).window_items[at[1], what] += 1
+
+    def _put_aside(self, at: At, item: Item, names: list[str]) -> None:
+        """It came after windows had closed without it: from where nobody was said to publish, or after patience had ended."""
+        self.state.books_of(at[0]).left_out["window"] += 1
+        if isinstance(item, Publication):
+            origin = Origin(*item.entered_at, item.entered_ms)
+            entry = merged_entry(origin, at[2], item.key, item.id, item.published_ms, item.fields)
+            detail = f"it came to {at[0]} after the windows of {', '.join(names)} had closed"
+            self.outputs.append(PutAside(origin, Outcome.LATE, MessageReason.WINDOW_CLOSED, detail, entry, merged=True))
+
+    def clocked(self, happened: Clocked) -> None:
+        state = self.state
+        for version, since_ms in happened.ticks:
+            if version > max([state.version, *(known for _, known in state.versions)]):
+                insort(state.versions, (since_ms, version))
+        state.buckets = happened.of
+        state.clocks[happened.index] = max(happened.clock_ms, state.clocks.get(happened.index, 0))
+        state.gathered[happened.index] = {(broker, topic): ms for broker, topic, ms in happened.gathered}
+        lowest_ms = min((state.clocks.get(index, 0) for index in range(state.buckets)), default=0)
+        while state.versions and state.versions[0][0] <= lowest_ms:
+            since_ms, version = state.versions.pop(0)
+            self._advance(max(since_ms, state.clock_ms))
+            self._adopt(version, since_ms)
+            waited, state.early = state.early, []
+            for offer in waited:
+                if offer.version > version:
+                    state.early.append(offer)
+                else:
+                    self._take(offer)
+        self._advance(lowest_ms)
+
+    # ---- control data -------------------------------------------------------------------------------------------------
+
+    def _adopt(self, version: int, now_ms: int) -> None:
+        """Other control data holds. Windows that are open where the ways of their topic change are given up."""
+        before, self.plan = self.plan, self.plan_at(version)
+        self._known.clear()
+        self.state.version = version
+        wanted = set(self._mine())
+        for at in self.state.links.keys() - wanted:
+            del self.state.links[at]
+        for at in sorted(wanted):
+            links = self.state.links.get(at)
+            if links is None:
+                links = self.state.links[at] = LinkState(self._windows(at), through_ms=self.state.clock_ms)
+            elif _ways(before, at) != _ways(self.plan, at):
+                given_up = links.windows.drop(frozenset(links.since))
+                self.state.books_of(at[0]).left_out["given-up"] += given_up
+                links.since, links.upstream, links.said = {}, {}, {}
+            if isinstance(links.windows, LinkWindows):
+                links.windows.choose(self.plan.decider(at[0], at[1], at[2]))
+            links.whole = None
+            now = {subscription.interest for subscription in self._subscriptions(at)}
+            gone = links.since.keys() - now
+            links.windows.drop(frozenset(gone))
+            # Only those that were here: a neighbour may know of others before this broker does.
+            for up in links.upstream.values():
+                up.since = {interest: ms for interest, ms in up.since.items() if interest not in gone}
+            links.since = {interest: links.since.get(interest, now_ms) for interest in sorted(now)}
+            links.said = {interest: ms for interest, ms in links.said.items() if interest in now}
+
+    def _mine(self) -> Iterator[At]:
+        hosted = self.plan.overlay.brokers if self.rules.hosted is None else sorted(self.rules.hosted)
+        for topic in self.plan.windowed_topics:
+            for broker in hosted:
+                place = self.plan.place(broker, topic)
+                for to in self.plan.windows(broker, topic):
+                    # Events come from the broker that gathers, never the other way.
+                    if not (place.role is Role.PASSES and to == place.toward) and belongs((broker, to, topic), self.rules):
+                        yield broker, to, topic
+
+    def _windows(self, at: At) -> LinkWindows | LocalWindows:
+        return LocalWindows() if at[1] == LOCAL else LinkWindows(decider(self.plan.decider(*at)))
+
+    def _subscriptions(self, at: At) -> Sequence[Subscription]:
+        return self.plan.windows(at[0], at[2]).get(at[1], ())
+
+    def _by_interest(self, at: At) -> Mapping[str, Subscription]:
+        if at not in self._known:
+            self._known[at] = {subscription.interest: subscription for subscription in self._subscriptions(at)}
+        return self._known[at]
+
+    def _extra_ms(self, topic: str) -> int:
+        """An event counts when it has ended, so windows of events wait that much longer."""
+        declared = self.plan.topic(topic)
+        return declared.timing.window_ms if self.plan.route(topic).manner.gathers else 0
+
+    # ---- time ---------------------------------------------------------------------------------------------------------
+
+    def _advance(self, clock_ms: int) -> None:
+        self.state.clock_ms = max(clock_ms, self.state.clock_ms)
+        for at in sorted(self.state.links):
+            links = self.state.links[at]
+            through_ms = min([self._complete_ms(at), *(self._reached(links, name) for name in _senders(self.plan, at))])
+            if through_ms > links.through_ms:
+                links.through_ms = through_ms
+                self._close(at, links)
+            if at[1] != LOCAL:
+                self._say(at, links)
+
+    def _complete_ms(self, at: At) -> int:
+        """How far what the broker itself offers is complete: if it gathers, all that entered elsewhere must have come to it."""
+        broker, _, topic = at
+        if self.plan.place(broker, topic).role is not Role.GATHERS:
+            return self.state.clock_ms
+        return min(self.state.clock_ms, self.state.gathered_ms(broker, topic))
+
+    def _reached(self, links: LinkState, sender: str) -> int:
+        """How far a neighbour is, as far as this broker has read all that it sent before it said so."""
+        up = links.upstream.setdefault(sender, NeighbourWindows(0, {}, []))
+        while up.coming and up.coming[0][0] < self.state.clock_ms:
+            _, through_ms, since = up.coming.pop(0)
+            up.through_ms = max(up.through_ms, through_ms)
+            if since:
+                up.since.update(since)
+                links.whole = None
+        return up.through_ms
+
+    def _close(self, at: At, links: LinkState) -> None:
+        by_interest = self._by_interest(at)
+        if isinstance(links.windows, LinkWindows):
+            for range_ in links.windows.due(links.through_ms):
+                subscription = by_interest.get(range_.subscription)
+                self._decided(at, subscription, links.windows.expire(range_, subscription, links.through_ms), links.windows)
+            return
+        whole = self._whole(at, links)
+        for result in links.windows.close(links.through_ms, by_interest, whole, self._extra_ms(at[2])):
+            if not _is_told(result, whole):
+                continue
+            told = notification_of(result)
+            self.state.books_of(at[0]).notifications[told.reason] += 1
+            self.outputs.append(Tell(result.subscription.deliver, result.subscription.encoding, told, result.at_ms))
+
+    def _whole(self, at: At, links: LinkState) -> dict[str, int]:
+        """By interest, from when on every broker that sends here has known of it."""
+        if links.whole is None:
+            senders = [links.upstream.get(name, NeighbourWindows(0, {}, [])).since for name in _senders(self.plan, at)]
+            links.whole = {
+                interest: max([since_ms, *(known[interest] for known in senders)])
+                for interest, since_ms in links.since.items()
+                if all(interest in known for known in senders)
+            }
+        return links.whole
+
+    def _decided(self, at: At, subscription: Subscription | None, expired: Expired, link: LinkWindows) -> None:
+        if subscription is None:
+            return
+        for item in expired.sent:
+            self._send(at, item, link_time(expired))
+        books = self.state.books_of(at[0])
+        books.windows[at[1], expired.decision.choice] += 1
+        sent = len(expired.sent) + expired.hurried
+        books.windows[at[1], "sent"] += sent
+        for name, count in expired.would.items():
+            books.windows[at[1], f"would-{name}"] += count
+        window = subscription.window
+        self.outputs.append(
+            WindowDecided(
+                sender=at[0],
+                to=at[1],
+                topic=at[2],
+                subscription=subscription.name,
+                start_ms=expired.range.start,
+                end_ms=expired.range.start + (window.size if window else 0),
+                decider=link.decider.name,
+                choice=expired.decision.choice,
+                reason=expired.decision.reason,
+                items=expired.items,
+                sent=sent,
+                would=expired.would,
+            )
+        )
+
+    def _say(self, at: At, links: LinkState) -> None:
+        """Tell the far end how far this link is, if a window there may close by it."""
+        fresh = links.whole is None
+        whole = self._whole(at, links)
+        since = {interest: ms for interest, ms in whole.items() if links.said.get(interest) != ms} if fresh else {}
+        if not since and not self._has_boundary(at, links.said_ms, links.through_ms):
+            return
+        links.said_ms = links.through_ms
+        links.said |= since
+        self._send(at, Through(links.through_ms, tuple(sorted(since.items()))), links.through_ms)
+
+    def _has_boundary(self, at: At, after_ms: int, until_ms: int) -> bool:
+        extra_ms = self._extra_ms(at[2])
+        for window in self.plan.window_kinds(*at):
+            shift, first = (_COUNTED_MS, 0) if window.counted else (window.shift, window.closes_ms(0) + extra_ms)
+            if (last := (until_ms - first) // shift * shift + first) > after_ms and last >= first:
+                return True
+        return False
+
+    def _send(self, at: At, item: Windowed, at_ms: int) -> None:
+        sender, to, topic = at
+        key = item.key if isinstance(item, Publication) else item.interest if isinstance(item, Aggregated) else ""
+        record = WindowRecord(topic, key, item)
+        number = self.state.sent[sender, to] = self.state.sent.get((sender, to), 0) + 1
+        self.state.books_of(sender).sent[to, kind_of(record)] += 1
+        self.outputs.append(Send(sender, to, record, Stamp(self.rules.name, number), at_ms))
+
+
+def _is_told(result: WindowResult, whole: Mapping[str, int]) -> bool:
+    """Not an empty one, unless that is asked for; nor one that began when some broker did not know of the subscription."""
+    window = result.subscription.window
+    if window is None or (result.partial.publications == 0 and not window.empty):
+        return False
+    return window.counted or result.start >= whole.get(result.subscription.interest, NEVER)
+
+
+def link_time(expired: Expired) -> int:
+    """When a range expired: whatever crosses for it bears that time."""
+    return expired.range.end
+
+
+def _senders(plan: Plan, at: At) -> list[str]:
+    """The neighbours that a broker gets what it offers there from."""
+    broker, to, topic = at
+    place = plan.place(broker, topic)
+    if place.role is Role.PASSES:
+        return [place.toward] if place.toward else []
+    if place.role is Role.GATHERS:
+        return []
+    neighbours = plan.route(topic).part_of[broker].tree.get(broker, {})
+    return [neighbour for neighbour in neighbours if neighbour != to and plan.publishes_beyond(broker, neighbour, topic)]
+
+
+def _ways(plan: Plan, at: At) -> object:
+    """What of the routing of a topic its open windows depend on."""
+    route, topic = plan.route(at[2]), plan.topic(at[2])
+    part = route.part_of.get(at[0])
+    tree = {broker: tuple(links) for broker, links in part.tree.items()} if part else {}
+    return route.manner.gathers, part.hub if part else None, tree, topic.timing.window_ms, topic.gather

@@ -1,0 +1,181 @@
+"""A test kit: a broker whose clock you move by hand.
+
+>>> script = Script()
+>>> script.control(subscription("ops"))
+>>> script.publish({"what": "fire"})
+>>> [(told.reason.value, dict(told.news)) for told in script.told("ops")]
+[('first', {'what': 'fire'})]
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from streaming.broker.state import BucketState, Rules
+from streaming.broker.step import step
+from streaming.model.books import Books, total
+from streaming.model.entry import Entry, Origin
+from streaming.model.inputs import Arrived, Input, Marked, Progressed, Refused, Ticked
+from streaming.model.links import PassedOn, Stamp
+from streaming.model.outputs import Decided, Output, PutAside, Tell
+from streaming.wire.codec import encode_message
+from tidings.control import Snapshot
+from tidings.errors import Unreadable
+from tidings.message import Message
+from tidings.notification import Notification
+from tidings.values import Value
+from topology.plan import Plan
+
+PARTITION = "publish.b1-0"
+
+
+def subscription(name: str, topic: str = "incident", **more: Any) -> dict[str, Any]:
+    """A subscription's control record."""
+    return {"kind": "subscription", "name": name, "subscriber": name, "topic": topic, **more}
+
+
+def topic(name: str = "incident", **more: Any) -> dict[str, Any]:
+    """A topic's control record."""
+    return {"kind": "topic", "name": name, **more}
+
+
+def broker(name: str) -> dict[str, Any]:
+    """A broker's control record."""
+    return {"kind": "broker", "name": name}
+
+
+def link(a: str, b: str, **more: Any) -> dict[str, Any]:
+    """A link's control record."""
+    return {"kind": "link", "name": f"{a}-{b}", "a": a, "b": b, **more}
+
+
+def advertisement(name: str, broker: str, topic: str = "incident") -> dict[str, Any]:
+    """An advertisement's control record."""
+    return {"kind": "advertisement", "name": name, "broker": broker, "topic": topic}
+
+
+def snapshot(*records: Mapping[str, Any]) -> Snapshot:
+    """The control data that these records make, all of them at once: what two such have in common is the same."""
+    made = Snapshot()
+    for version, record in enumerate(records, 1):
+        made = made.apply(version, f"{record['kind']}/{record['name']}", json.dumps(record).encode())
+    return replace(made, since=dict.fromkeys(made.records, 1))
+
+
+def plan(*records: Mapping[str, Any]) -> Plan:
+    """What follows from these control records."""
+    return Plan(snapshot(*records))
+
+
+@dataclass
+class Script:
+    """Records what happens at a broker; `run` gives it to `step`, in one piece or cut into batches."""
+
+    rules: Rules = field(default_factory=Rules)
+    now_ms: int = 1_000_000
+    inputs: list[Input] = field(default_factory=list)
+    snapshots: dict[int, Snapshot] = field(default_factory=lambda: {0: Snapshot()})
+    _offset: int = 0
+    _passed: int = 0
+
+    def publish(
+        self,
+        fields: Mapping[str, Value],
+        key: str = "5th and Main",
+        topic: str = "incident",
+        *,
+        source: str | None = None,
+        id: str | None = None,
+        published_ms: int | None = None,
+        broker: str = "b1",
+    ) -> None:
+        """A publisher's message arrives now."""
+        message = Message(topic, key, dict(fields), source, id, published_ms)
+        self.inputs.append(Arrived(self._origin(), broker, message))
+
+    def pass_on(
+        self,
+        fields: Mapping[str, Value],
+        key: str = "5th and Main",
+        topic: str = "incident",
+        *,
+        way_ms: int,
+        published_ms: int | None = None,
+        sender: str = "b2",
+        broker: str = "b1",
+        version: int = 0,
+        **more: str,
+    ) -> None:
+        """A message comes now from a neighbour, which it entered so long ago, and which goes by that version."""
+        self._passed += 1
+        entered_ms = self.now_ms - way_ms
+        message = Message(topic, key, dict(fields), published_ms=published_ms, **more)
+        entry = Entry(Origin(f"publish.{sender}", 0, self._passed, entered_ms), None, encode_message(message))
+        record = PassedOn(message, entered_ms if published_ms is None else published_ms, entry, 1, version)
+        stamp = Stamp(sender, self._passed)
+        origin = Origin(f"link.{sender}.{broker}", 0, self._passed, self.now_ms)
+        self.inputs.append(Arrived(origin, broker, message, sender=sender, passed=record, stamp=stamp))
+
+    def progress(self, done_ms: int, brokers: tuple[str, ...] | None = None, service: str = "all") -> None:
+        """A service says that it has read all that was appended before, and written what follows."""
+        self.inputs.append(Progressed(self.now_ms, service, None if brokers is None else frozenset(brokers), done_ms))
+
+    def refuse(self, reason: Unreadable = Unreadable.BAD_JSON) -> None:
+        self.inputs.append(Refused(self._origin(), "b1", reason, "unreadable"))
+
+    def control(self, *records: Mapping[str, Any], delete: tuple[str, ...] = ()) -> None:
+        """The control data changes now; the clock ticks with the new version."""
+        snapshot = self.snapshots[max(self.snapshots)]
+        version = snapshot.version
+        changes = [(f"{r['kind']}/{r['name']}", json.dumps(r).encode()) for r in records]
+        for key, value in [*changes, *((key, None) for key in delete)]:
+            version += 1
+            snapshot = snapshot.apply(version, key, value)
+        self.snapshots[version] = snapshot
+        self.tick(0)
+
+    def tick(self, after_ms: int = 1000, partitions: tuple[str, ...] = (PARTITION,)) -> None:
+        """Time passes in silence: a tick, and a mark in every partition."""
+        self.now_ms += after_ms
+        version = max(self.snapshots)
+        self.inputs.append(Ticked(self.now_ms, version, partitions))
+        self.inputs.extend(Marked(partition, self.now_ms, version) for partition in partitions)
+
+    def plan_at(self, version: int) -> Plan:
+        return Plan(self.snapshots[version])
+
+    def wait(self, ms: int) -> None:
+        """Time passes and nobody says so."""
+        self.now_ms += ms
+
+    def run(self, cuts: tuple[int, ...] = ()) -> tuple[BucketState, list[Output]]:
+        """Give everything to `step`, cut into batches before the inputs of the given numbers."""
+        state, outputs = BucketState(), []
+        for start, end in zip((0, *cuts), (*cuts, len(self.inputs)), strict=True):
+            state, more = step(state, self.inputs[start:end], self.plan_at, self.rules)
+            outputs += more
+        return state, outputs
+
+    # ---- what came of it ----------------------------------------------------------------------------------------------
+
+    def told(self, subscription: str | None = None) -> list[Notification]:
+        return [t.notification for t in self.tells() if subscription in (None, t.notification.subscription)]
+
+    def tells(self) -> list[Tell]:
+        return [output for output in self.run()[1] if isinstance(output, Tell)]
+
+    def put_aside(self) -> list[PutAside]:
+        return [output for output in self.run()[1] if isinstance(output, PutAside)]
+
+    def decisions(self) -> list[tuple[str, str]]:
+        return [(str(o.outcome), str(o.reason)) for o in self.run()[1] if isinstance(o, Decided)]
+
+    def books(self) -> Books:
+        return total(self.run()[0].books.values())
+
+    def _origin(self) -> Origin:
+        self._offset += 1
+        return Origin("publish.b1", 0, self._offset, self.now_ms)

@@ -1,0 +1,114 @@
+"""What a tick says of how far a service is: only what has been read in every partition, by a batch that has ended."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME
+
+from service.clock.ticker import Ticker
+from streaming.wire import inputs
+
+
+class Delivered:
+    """A record that a producer has written."""
+
+    def __init__(self, topic: str, partition: int, offset: int, append_ms: int, kind: int) -> None:
+        self._said = topic, partition, offset, (kind, append_ms)
+
+    def topic(self) -> str:
+        return self._said[0]
+
+    def partition(self) -> int:
+        return self._said[1]
+
+    def offset(self) -> int:
+        return self._said[2]
+
+    def timestamp(self) -> tuple[int, int]:
+        return self._said[3]
+
+
+class Producer:
+    """Writes to partitions in memory, at a time that is moved by hand."""
+
+    def __init__(self) -> None:
+        self.now_ms = 1_000
+        self.kind = TIMESTAMP_LOG_APPEND_TIME
+        self.ticks: list[dict[str, Any]] = []
+        self._offsets: dict[tuple[str, int], int] = {}
+
+    def produce(self, topic: str, value: Any, partition: int, on_delivery: Any = None) -> None:
+        offset = self._offsets[topic, partition] = self._offsets.get((topic, partition), -1) + 1
+        if topic == "clock":
+            self.ticks.append(json.loads(value))
+        if on_delivery:
+            on_delivery(None, Delivered(topic, partition, offset, self.now_ms, self.kind))
+
+    def poll(self, _: float) -> None: ...
+
+    def flush(self, *_: float) -> None: ...
+
+
+class Connection:
+    def __init__(self) -> None:
+        self.made = Producer()
+
+    def producer(self, **_: Any) -> Producer:
+        return self.made
+
+
+def ticking() -> tuple[Ticker, Producer, dict[str, int]]:
+    connection, ends = Connection(), dict[str, int]()
+    ticker = Ticker(connection, inputs.TickerIdentity("svc", "secret"), 1000, frozenset({"b1"}), lambda: ends)  # type: ignore[arg-type]
+    ticker.adopt(7, {"publish.b1": 2})
+    return ticker, connection.made, ends
+
+
+def tick(ticker: Ticker, producer: Producer) -> tuple[int | None, int]:
+    ticker.tick()
+    producer.now_ms += 1_000
+    return producer.ticks[-1]["done_ms"], producer.ticks[-1]["done_version"]
+
+
+def test_nothing_is_done_before_a_batch_has_read_the_marks_in_all_partitions() -> None:
+    ticker, producer, ends = ticking()
+    assert tick(ticker, producer) == (None, 0)
+    ends.update({"clock-0": 1, "publish.b1-0": 1})
+    assert tick(ticker, producer) == (None, 0), "one partition is behind"
+    ends["publish.b1-1"] = 1
+    assert tick(ticker, producer) == (1_000, 7)
+
+
+def test_the_last_tick_that_was_read_counts_and_the_version_of_its_marks() -> None:
+    ticker, producer, ends = ticking()
+    for _ in range(3):
+        tick(ticker, producer)
+    ticker.adopt(9, {"publish.b1": 2})
+    ends.update({"clock-0": 2, "publish.b1-0": 5, "publish.b1-1": 2})
+    assert tick(ticker, producer) == (2_000, 7)
+    ends.update({"clock-0": 9, "publish.b1-0": 9, "publish.b1-1": 9})
+    assert tick(ticker, producer) == (4_000, 9)
+    assert tick(ticker, producer) == (5_000, 9)
+
+
+def test_times_that_are_not_the_logs_say_nothing() -> None:
+    ticker, producer, ends = ticking()
+    producer.kind = TIMESTAMP_CREATE_TIME
+    ends.update({"clock-0": 9, "publish.b1-0": 9, "publish.b1-1": 9})
+    tick(ticker, producer)
+    assert tick(ticker, producer) == (None, 0)
+
+
+def test_a_tick_reads_as_it_was_written() -> None:
+    ticker, producer, ends = ticking()
+    tick(ticker, producer)
+    ends.update({"clock-0": 1, "publish.b1-0": 1, "publish.b1-1": 1})
+    tick(ticker, producer)
+    value = json.dumps(producer.ticks[-1]).encode()
+    own = inputs._tick(value, 2_000, inputs.TickerIdentity("svc", "secret"))
+    partitions = ("clock-0", "publish.b1-0", "publish.b1-1")
+    said = inputs.Progressed(2_000, "svc", frozenset({"b1"}), 1_000, 7)
+    assert own == [inputs.Ticked(2_000, 7, partitions), said]
+    assert inputs._tick(value, 2_000, inputs.TickerIdentity("another", "secret")) == [said]

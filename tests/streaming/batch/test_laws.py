@@ -1,0 +1,305 @@
+"""The fast engine gives what `step` gives: on random streams, controls, clocks and restarts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import structs
+
+from streaming.batch.desk import BatchDesk
+from streaming.batch.engine import process
+from streaming.batch.memory import PackedMemory
+from streaming.batch.reading import rows_of
+from streaming.batch.segment import EngineSettings
+from streaming.batch.store import Store, read_note
+from streaming.broker.state import BucketState, Rules
+from streaming.model.outputs import Decided, Output, PutAside, Send, Tell
+from streaming.world.buckets import LIMITS, SECRET, TICKER, LogRecord, columns_of, log_of, plainly
+from streaming.world.one_broker import Script, broker, link, subscription, topic
+from tidings.control import Snapshot
+from tidings.notification import Encoding
+from tidings.registers import Bounds, Join
+from topology.plan import Plan
+
+EXAMPLES = 5 * settings.default.max_examples
+"""Of the two engines more depends on it than of any other law."""
+
+
+def fast(script: Script, batches: list[list[LogRecord]], restarts: Restarts) -> tuple[BucketState, list[Output]]:
+    """Every batch by one of two workers, which keep what they had; or by a new one."""
+    with TemporaryDirectory() as folder:
+        store = Store(Path(folder) / "0", SECRET, script.rules.bounds, restarts.inline, restarts.inline)
+        setting = EngineSettings(script.plan_at, script.rules, LIMITS, TICKER)
+        outputs: list[Output] = []
+        note, workers = None, {}
+        for number, batch in enumerate(batches):
+            worker = restarts.workers[number % len(restarts.workers)]
+            bucket = store.open(read_note(note) if note else None, workers.pop(worker, None))
+            columns, facts = columns_of(batch)
+            bucket.state.changed = False
+            outputs += process(bucket.state, bucket.shelf, rows_of(columns, facts, LIMITS, SECRET), setting)
+            bucket.shelf.pack()
+            if bucket.state.changed or note is None:
+                note = store.save(bucket)
+            if worker is not None:
+                workers[worker] = bucket
+        last = store.open(read_note(note) if note else None)
+        return (last.state if script.inputs else BucketState()), outputs
+
+
+@dataclass(frozen=True)
+class Restarts:
+    """Which worker gets each batch, None for a new one; and how much is kept out of files."""
+
+    workers: tuple[int | None, ...] = (1,)
+    inline: int = 64 * 1024
+
+
+def cut(log: list[LogRecord], cuts: list[int]) -> list[list[LogRecord]]:
+    bounds = [0, *sorted(n % (len(log) + 1) for n in cuts), len(log)]
+    return [log[a:b] for a, b in pairwise(bounds)]
+
+
+def by_key(outputs: list[Output]) -> dict[Any, list[Any]]:
+    """What is delivered, in its order for each event key; link records without their numbers, which count across keys."""
+    found: dict[Any, list[Any]] = defaultdict(list)
+    for output in outputs:
+        match output:
+            case Tell():
+                found[output.notification.topic, output.notification.key].append(output)
+            case Send():
+                found[output.record.about].append((output.sender, output.to, output.record, output.at_ms))
+            case PutAside():
+                found["aside"].append(output)
+            case Decided():
+                pass
+            case _:
+                found["other"].append(output)
+    found["aside"].sort(key=lambda aside: aside.origin.offset)
+    return found
+
+
+def remembered(state: BucketState) -> list[Any]:
+    """Every slot, in order; with the sources of the fast engine taken out of its table."""
+    if isinstance(state.slots, PackedMemory):
+        desk = BatchDesk(state, lambda _: Plan(Snapshot()), Rules(), shelf=state.slots)
+        return [
+            (at, structs.replace(slot, open=[structs.replace(event, sources=desk.sources_of(event)) for event in slot.open]))
+            for at, slot in state.slots.items()
+        ]
+    return list(state.slots.items())
+
+
+values = st.integers(0, 2) | st.sampled_from([None, True, 1.5, 1.0, "x", ("x", "y"), ("x",), ()])
+FIELDS = "abcdefgh"[: len(Join)]
+"""One for each way to join: a new one is drawn, too."""
+fields = st.dictionaries(st.sampled_from(FIELDS), values, max_size=3)
+paces = st.sampled_from(
+    [
+        {},
+        {"every_ms": 2_500},
+        {"settle_ms": 1_500},
+        {"at_most": 1},
+        {"at_most": 2, "every_ms": 700, "settle_ms": 300},
+        {"heartbeat_ms": 60_000},
+    ]
+)
+ways = st.sampled_from([0, 900, 4_000, 12_000])
+moves = st.one_of(
+    st.tuples(
+        st.just("publish"),
+        st.sampled_from(["k1", "k2", "k3"]),
+        fields,
+        st.sampled_from([None, 0, 0, -1, 500, -3_000, -9_000, -10_000, -20_000, 700_000]),
+        st.sampled_from([None, "s1", "s2", "s3", "s4"]),
+        st.integers(1, 4),
+        st.integers(0, 1),
+    ),
+    st.tuples(
+        st.just("pass on"),
+        st.sampled_from(["k1", "k2"]),
+        fields,
+        st.sampled_from([None, -3_000]),
+        ways,
+        st.sampled_from([0, 0, 1, 3]),
+    ),
+    st.tuples(st.just("progress"), st.sampled_from([0, 1_000, 5_000])),
+    st.tuples(st.just("wait"), st.sampled_from([0, 1, 700, 3_000, 3_600_000])),
+    st.tuples(st.just("tick"), st.integers(0, 4_000)),
+    st.tuples(st.just("subscribe"), st.sampled_from(["s1", "s2"]), paces, st.sampled_from(["", "a = 1", "not a = 1"])),
+    st.tuples(st.just("unsubscribe"), st.sampled_from(["s1", "s2"])),
+    st.tuples(st.just("refuse")),
+)
+timings = st.sampled_from(
+    [
+        {"window_ms": 10_000},
+        {"window_ms": 10_000, "fields": {name: str(kind) for name, kind in zip(FIELDS, Join, strict=False)}},
+        {"hold_ms": 2_000, "window_ms": 10_000},
+        {"hold_ms": 1_000, "remember_ms": 3_000, "window_ms": 10_000},
+        {"hold_ms": 2_000, "window_ms": 10_000, "complete": ["a", "b"]},
+        {"window_ms": 5_000, "gather": False},
+        {"window_ms": 10_000, "gatherer": "none"},
+    ]
+)
+rules = st.sampled_from(
+    [
+        Rules(),
+        Rules(bounds=Bounds(conflicts=1, union_items=2), sources=2, event_fields=3),
+        Rules(open_events=2),
+        Rules(bounds=Bounds(conflicts=0, union_items=1)),
+    ]
+)
+
+
+def act(script: Script, move: str, *details: Any) -> None:
+    match move:
+        case "publish":
+            key, stated, drift, source, times, pause = details
+            for _ in range(times):
+                at = None if drift is None else max(0, script.now_ms + drift)
+                script.publish(stated, key, published_ms=at, source=source)
+                script.wait(pause)
+        case "pass on":
+            key, stated, drift, way_ms, ahead = details
+            at = None if drift is None else script.now_ms + drift
+            version = max(script.snapshots) + ahead if ahead else 0
+            script.pass_on(stated, key, way_ms=way_ms, published_ms=at, version=version)
+        case "progress":
+            script.progress(script.now_ms - details[0])
+        case "wait":
+            script.wait(details[0])
+        case "tick":
+            script.tick(details[0])
+        case "subscribe":
+            name, pace, where = details
+            script.control(subscription(name, **pace, where=where, missing="patient"))
+        case "unsubscribe":
+            script.control(delete=(f"subscription/{details[0]}",))
+        case "refuse":
+            script.refuse()
+
+
+def scripted(rules: Rules, timing: dict, overlay: bool, ends: bool, story: list[tuple]) -> Script:
+    script = Script(rules=rules)
+    script.control(topic(**timing), subscription("always"), subscription("slow", every_ms=2_500))
+    if overlay:
+        script.control(broker("b1"), broker("b2"), link("b1", "b2"), subscription("far", broker="b2"))
+    for move, *details in story:
+        act(script, move, *details)
+    if ends:
+        script.progress(script.now_ms)
+        script.tick(60_000)
+    return script
+
+
+stories = st.builds(scripted, rules, timings, st.booleans(), st.booleans(), st.lists(moves, max_size=30))
+
+
+@settings(max_examples=EXAMPLES)
+@given(
+    stories,
+    st.lists(st.integers(0, 200), max_size=6),
+    st.sampled_from([[Encoding.AVRO], [Encoding.JSON], list(Encoding)]),
+    st.builds(Restarts, st.lists(st.sampled_from([1, 1, 2, None]), min_size=1).map(tuple), st.sampled_from([1, 2_000, 65_536])),
+)
+def test_the_fast_engine_does_what_the_plain_one_does(script, cuts, encodings, restarts):
+    check(script, cut(log_of(script, encodings), cuts), restarts)
+
+
+def check(script: Script, batches: list[list[LogRecord]], restarts: Restarts) -> None:
+    state, outputs = plainly(script, batches)
+    quick, found = fast(script, batches, restarts)
+    assert by_key(found) == by_key(outputs)
+    assert {b: books.to_dict() for b, books in quick.books.items()} == {b: books.to_dict() for b, books in state.books.items()}
+    assert quick.size == state.size
+    assert remembered(quick) == remembered(state)
+    assert quick.version == state.version
+
+
+def test_an_event_that_made_room_and_is_opened_again_by_a_neighbour_is_found():
+    """In the same batch: what was judged of it before speaks of a row that is empty."""
+    publish = [("publish", key, {}, None, None, 1, 0) for key in ("k2", "k1", "k3")]
+    again = [
+        ("pass on", "k2", {}, None, 0, 0),
+        ("publish", "k2", {}, None, None, 1, 0),
+        ("publish", "k2", {"a": 1}, None, None, 1, 0),
+    ]
+    script = scripted(Rules(open_events=2), {"window_ms": 10_000}, False, False, [*publish, *again])
+    check(script, cut(log_of(script), [2]), Restarts((1,), 1))
+    check(script, cut(log_of(script), []), Restarts((1,), 1))
+
+
+few_facts = st.dictionaries(st.sampled_from("abc"), st.integers(0, 1), min_size=1)
+crowds = st.lists(st.tuples(few_facts, st.sampled_from([0, 0, 1, 2, -3_000, -20_000]), st.integers(0, 1)), min_size=2, max_size=9)
+
+
+@settings(max_examples=EXAMPLES)
+@given(crowds, timings, st.integers(0, 9))
+def test_many_messages_about_one_event_in_a_batch(crowd, timing, cut_at):
+    """Most of what goes wrong between messages goes wrong here."""
+    script = Script()
+    script.control(topic(**timing), subscription("always"))
+    for stated, drift, pause in crowd:
+        script.publish(stated, published_ms=script.now_ms + drift)
+        script.wait(pause)
+    check(script, cut(log_of(script, [Encoding.AVRO]), [cut_at]), Restarts())
+
+
+def test_a_fact_stated_at_the_same_time_under_an_earlier_id_is_looked_at():
+    script = Script()
+    script.control(topic(), subscription("always"))
+    for message_id in ("m-2", "m-1"):
+        script.publish({"a": 1}, id=message_id, published_ms=script.now_ms)
+    log = log_of(script, [Encoding.AVRO])
+    batches = [log[:-1], log[-1:]]
+    quick, _ = fast(script, batches, Restarts())
+    assert remembered(quick) == remembered(plainly(script, batches)[0])
+    ((_, slot),) = remembered(quick)
+    assert slot.open[0].knowledge["a"].claims[0].message_id == "m-1"
+
+
+def test_what_only_a_late_message_said_is_not_known():
+    """The last message says two things that no joined one said; one of them a late one did."""
+    script = Script()
+    script.control(topic(window_ms=10_000), subscription("always"))
+    early_ms = script.now_ms - 20_000
+    script.publish({"where": "bridge", "tags": ("x",)}, published_ms=early_ms)
+    script.publish({"what": "fire"})
+    script.publish({"tags": ("x",)}, published_ms=script.now_ms + 1)
+    script.publish({"where": "bridge", "tags": ("x", "y")}, published_ms=script.now_ms + 2)
+    check(script, [log_of(script, [Encoding.AVRO])], Restarts())
+
+
+@settings(max_examples=EXAMPLES)
+@given(
+    st.lists(
+        st.tuples(few_facts, st.sampled_from([0, -3_000]), st.sampled_from([None, None, 900, 4_000])), min_size=1, max_size=6
+    ),
+    st.booleans(),
+    st.integers(0, 40),
+)
+def test_many_messages_about_an_event_that_waits_for_others(crowd, arrives, cut_at):
+    """Its window is over here, and not yet elsewhere."""
+    script = Script()
+    chain = [broker("b1"), broker("b2"), link("b1", "b2")]
+    script.control(*chain, topic(window_ms=10_000), subscription("always"), subscription("far", broker="b2"))
+    script.publish({"a": 0, "b": 0}, published_ms=script.now_ms)
+    script.tick(10_000)
+    for stated, drift, way_ms in crowd:
+        if way_ms is None:
+            script.publish(stated, published_ms=script.now_ms + drift)
+        else:
+            script.pass_on(stated, way_ms=way_ms)
+        script.wait(1)
+    if arrives:
+        script.progress(script.now_ms - 1)
+        script.tick(1_000)
+        script.publish({"a": 0}, published_ms=script.now_ms - 3_000)
+    check(script, cut(log_of(script, [Encoding.AVRO]), [cut_at]), Restarts())

@@ -1,0 +1,110 @@
+"""How far a broker knows all that entered: from what services say of themselves, link by link."""
+
+from __future__ import annotations
+
+from streaming.broker.desk import Desk
+from streaming.broker.progress import MOST_SAID, MOST_SERVICES, behind, heard_ms, note_progress, note_ways, reached_ms
+from streaming.broker.state import BucketState, Rules
+from streaming.model.inputs import Progressed
+from streaming.world.one_broker import broker, link, plan, subscription
+from topology.plan import Plan
+
+CHAIN = [*(broker(f"b{n}") for n in range(1, 6)), *(link(f"b{n}", f"b{n + 1}") for n in range(1, 5))]
+MADE = plan(*CHAIN, subscription("s", broker="b1"))
+AT = ("b3", "incident")
+"""It gathers; b1 and b5 are two links away."""
+
+
+def desk(clock_ms: int = 10_000, made: Plan = MADE) -> Desk:
+    return Desk(BucketState(version=1, clock_ms=clock_ms), lambda _: made, Rules())
+
+
+def said(at: Desk, append_ms: int, done_ms: int, *brokers: str, version: int = 1, service: str = "") -> None:
+    note_progress(at, Progressed(append_ms, service or "-".join(brokers), frozenset(brokers), done_ms, version))
+
+
+def test_a_neighbour_counts_by_its_last_word_before_our_clock() -> None:
+    at = desk()
+    said(at, 9_000, 8_000, "b1", "b2", "b3", "b4", "b5")
+    said(at, 10_000, 9_500, "b1", "b2", "b3", "b4", "b5")  # not before our clock
+    assert heard_ms(at.state, MADE, AT) == 0, "what b2 had read by 8 s may have left b1 after b1 last said anything"
+    said(at, 11_000, 10_200, "b1", "b2", "b3", "b4", "b5")
+    at.state.clock_ms = 12_000
+    assert heard_ms(at.state, MADE, AT) == 9_500, "b2 was at 10.2 s by then, and b1 said 9.5 s before that"
+
+
+def test_the_slowest_of_all_decides() -> None:
+    at = desk()
+    said(at, 9_000, 8_900, "b2", "b3", "b4")
+    said(at, 8_000, 7_000, "b1")
+    said(at, 8_500, 3_000, "b5")
+    assert heard_ms(at.state, MADE, AT) == 3_000
+    assert behind(at.state, MADE, AT, 7_500) == ["b1", "b5"]
+
+
+def test_nobody_waits_for_a_silent_one_for_ever() -> None:
+    at = desk(clock_ms=100_000)
+    said(at, 99_000, 98_000, "b1", "b2", "b3", "b4")
+    assert heard_ms(at.state, MADE, AT) == 0
+    assert reached_ms(at.state, MADE, AT, patience_ms=30_000) == 70_000
+
+
+def test_alone_a_broker_is_as_far_as_its_clock() -> None:
+    alone = plan(subscription("s"))
+    assert heard_ms(desk(made=alone).state, alone, ("b1", "incident")) == 10_000
+
+
+def test_while_some_go_by_other_ways_nothing_is_sure() -> None:
+    at = desk()
+    said(at, 9_000, 8_800, "b1", "b2", "b3", "b4", "b5")
+    said(at, 9_100, 8_900, "b1", "b2", "b3", "b4", "b5")
+    said(at, 9_500, 9_400, "b1", "b2", "b3", "b4", "b5")
+    assert heard_ms(at.state, MADE, AT) == 8_900
+    at.plan = moved = plan(*CHAIN, subscription("s", broker="b1"), subscription("t", broker="b5"))
+    at.state.version = 2
+    note_ways(at, MADE)
+    assert heard_ms(at.state, moved, AT) == 0, "nobody has said that it goes by the new ways"
+    everybody = ("b1", "b2", "b3", "b4", "b5")
+    said(at, 10_000, 9_900, *everybody, version=2)
+    said(at, 11_000, 10_900, *everybody, version=2)
+    at.state.clock_ms = 11_500
+    assert heard_ms(at.state, moved, AT) == 0, "what went by old ways until 10 s may not have gone on"
+    said(at, 12_000, 11_900, *everybody, version=2)
+    at.state.clock_ms = 12_500
+    assert heard_ms(at.state, moved, AT) == 10_900
+
+
+def test_who_hears_of_a_version_that_it_does_not_know_waits_for_it() -> None:
+    at = desk()
+    for append_ms in (9_000, 9_500):
+        said(at, append_ms, append_ms - 100, "b1", "b2", "b3", "b4", "b5")
+    assert heard_ms(at.state, MADE, AT) > 0
+    said(at, 9_900, 9_800, "b9", version=2)
+    assert heard_ms(at.state, MADE, AT) == 0
+
+
+def test_a_change_that_leaves_the_ways_as_they_are_makes_nobody_wait() -> None:
+    at = desk()
+    for append_ms in (9_000, 9_500):
+        said(at, append_ms, append_ms - 100, "b1", "b2", "b3", "b4", "b5")
+    at.plan = more = plan(*CHAIN, subscription("s", broker="b1"), subscription("another", broker="b1"))
+    at.state.version = 2
+    note_ways(at, MADE)
+    assert heard_ms(at.state, more, AT) == 8_900
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    at = desk()
+    for number in range(MOST_SAID + 50):
+        said(at, number + 1, number + 1, "b1", service="one")
+    for number in range(MOST_SERVICES + 50):
+        said(at, 1_000 + number, 900 + number, "b2", service=f"s{number}")
+    assert len(at.state.progress) == MOST_SERVICES
+    assert max(len(each.said) for each in at.state.progress.values()) <= MOST_SAID
+    assert f"s{MOST_SERVICES + 49}" in at.state.progress
+
+
+def test_without_links_nothing_is_remembered() -> None:
+    at = desk(made=plan(subscription("s")))
+    said(at, 9_000, 8_000, "b1")
+    assert at.state.progress == {}

@@ -1,0 +1,155 @@
+"""Spark takes messages apart as Python does: the same numbers, and only what Python would take is plain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from service.kafka.jars import spark_jars
+from service.kafka.java import Java
+from streaming.batch.hashing import event_hash
+from streaming.batch.rows import KINDS, NO_SOURCE, NOT_SAID
+from streaming.batch.shuffle import labels_of
+from streaming.model.event import Span
+from streaming.model.links import EventNews, Stamp
+from streaming.spark.routing import Routing, routed
+from streaming.spark.session import start_session, stop_session
+from streaming.wire import avro, crossing
+from streaming.wire.codec import MessageLimits, decode_message, encode_message
+from tidings import names
+from tidings.errors import BadMessage
+from tidings.message import Message
+from tidings.notification import Encoding
+from tidings.values import source_digest
+
+# PySpark leaves the sockets that rows come back by to the garbage collector.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+LIMITS = MessageLimits(message_bytes=2_000, fields=4, key_bytes=20)
+ROUTING = Routing("svc", "secret", 5, LIMITS)
+
+
+@pytest.fixture(scope="module")
+def spark(java: Java, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    assert java
+    session = start_session("local[1]", spark_jars(), shuffle_partitions=1, local_dir=tmp_path_factory.mktemp("spark"))
+    yield session
+    stop_session(session)
+
+
+def avro_of(message: Message) -> bytes:
+    return encode_message(message, Encoding.AVRO)
+
+
+def raw(**datum: Any) -> bytes:
+    nothing = {"topic": "t", "key": "k", "fields": {}, "source": None, "id": None, "published_ms": None}
+    return avro.schema("message").encode(nothing | datum)
+
+
+STATED = {"a": 1, "b": 1.5, "c": True, "d": "x"}
+GOOD = Message("t", "k", STATED, "cam", "m-1", 12)
+VALUES = {
+    "good": avro_of(GOOD),
+    "bare": avro_of(Message("t", "k", {})),
+    "unicode": avro_of(Message("t", "ключ", {"поле": "значение"}, "источник")),
+    "left over": avro_of(GOOD) + b"x",
+    "cut": avro_of(GOOD)[:-1],
+    "rubbish": b"rubbish",
+    "empty": b"",
+    "other schema": avro.MAGIC + bytes(8) + avro_of(GOOD)[10:],
+    "too many fields": avro_of(Message("t", "k", dict.fromkeys("abcde", 1))),
+    "too large": avro_of(Message("t", "k", {"a": "x" * 2_000})),
+    "empty source": raw(source=""),
+    "long source": raw(source="x" * 21),
+    "long id": raw(id="x" * 21),
+    "empty id": raw(id=""),
+    "before the epoch": raw(published_ms=-1),
+    "json": encode_message(GOOD),
+    "bad text": avro_of(GOOD).replace(b"cam", b"\xff\xff\xff"),
+}
+
+
+@pytest.fixture(scope="module")
+def rows(spark: SparkSession) -> dict[str, Any]:
+    """What becomes of each value, sent to b1."""
+    records = [("publish.b1", 0, n, value) for n, value in enumerate(VALUES.values())]
+    return dict(zip(VALUES, run(spark, records), strict=True))
+
+
+def run(spark: SparkSession, records: list[tuple[str, int, int, bytes | None]]) -> list[Any]:
+    from datetime import UTC, datetime
+
+    at = datetime.fromtimestamp(1_000, UTC).replace(tzinfo=None)
+    columns = "topic string, partition int, offset long, value binary, key binary, timestamp timestamp"
+    frame = spark.createDataFrame([(*record, b"key", at) for record in records], columns)
+    return sorted(routed(frame, ROUTING).collect(), key=lambda row: (row.offset, row.bucket))
+
+
+def test_it_is_plain_exactly_if_python_takes_it(rows):
+    for name, value in VALUES.items():
+        try:
+            decode_message(value, LIMITS)
+            taken = True
+        except BadMessage:
+            taken = False
+        assert rows[name].plain == (taken and name != "json"), name
+
+
+def test_numbers_are_those_that_python_finds(rows):
+    for name in ("good", "bare", "unicode", "json"):
+        message = decode_message(VALUES[name], LIMITS)
+        at = ("b1", message.topic, message.key)
+        assert rows[name].event == event_hash("secret", at), name
+        assert rows[name].bucket == event_hash("secret", at) % 5
+        if name != "json":
+            assert len(rows[name].facts) == len(message.fields)
+            assert rows[name].source == (NO_SOURCE if message.source is None else source_digest(message.source))
+            assert rows[name].published_ms == (NOT_SAID if message.published_ms is None else message.published_ms)
+
+
+def test_what_cannot_be_read_has_no_event_and_goes_somewhere(rows):
+    for name in ("rubbish", "empty", "cut", "other schema"):
+        assert (rows[name].event, rows[name].plain, rows[name].facts) == (0, False, [])
+        assert 0 <= rows[name].bucket < 5
+
+
+def test_different_facts_have_different_numbers(spark):
+    stated = [1, 1.0, 0x3FF0000000000000, True, "1", ("1",), (), None, "", ("a", "b"), ("ab",), "ab", 0, False, 0.0, ("b", "a")]
+    messages = [Message("t", "k", {"f": value}) for value in stated] + [Message("t", "k", {"g": 1}), Message("t", "l", {"f": 1})]
+    found = run(spark, [("publish.b1", 0, n, avro_of(message)) for n, message in enumerate(messages)])
+    numbers = [row.facts[0] for row in found]
+    assert len(set(numbers)) == len(messages)
+    again = run(spark, [("publish.b1", 1, 7, avro_of(Message("t", "k", {"z": 2, "f": 1}, "other", "id", 5)))])
+    assert numbers[0] in again[0].facts
+
+
+def test_buckets_are_dealt_out_evenly_to_the_partitions_of_spark(spark):
+    from pyspark.sql import functions as F
+
+    labels = labels_of(12, 4)
+    frame = spark.createDataFrame([(label,) for label in labels], "label int").select("label", F.expr("pmod(hash(label), 4)"))
+    assert [(label % 12, partition) for label, partition in frame.collect()] == [(n, n % 4) for n in range(12)]
+
+
+def test_ticks_and_marks_go_to_every_bucket(spark):
+    records = [
+        (names.CLOCK, 0, 0, b'{"service":"svc","version":1,"partitions":[]}'),
+        (names.CLOCK, 0, 1, b'{"service":"other","version":1,"partitions":[]}'),
+        ("publish.b1", 0, 2, names.MARK_START + b" svc 1 x"),
+    ]
+    found = [(row.offset, KINDS[row.kind], row.bucket) for row in run(spark, records)]
+    assert found == [(offset, kind, n) for offset, kind in enumerate(["tick", "tick", "mark"]) for n in range(5)]
+
+
+def test_a_record_of_a_link_goes_by_its_topic_and_key_and_is_never_plain(spark):
+    news = EventNews("t", "k", "e", Span(0, 0), {}, 1, 1, False, False)
+    (row,) = run(spark, [("link.b2.b1", 0, 0, crossing.encode(news, Stamp("x", 1)))])
+    assert (row.event, row.plain) == (event_hash("secret", ("b1", "t", "k")), False)
+    (row,) = run(spark, [("link.b2.b1", 0, 0, VALUES["good"])])
+    assert (row.event, row.plain) == (0, False)
