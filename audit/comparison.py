@@ -12,12 +12,12 @@ from enum import StrEnum
 
 from audit.horizon import ALWAYS, About, Reach, about
 from audit.replay import Log, Replay
-from clients.log import Record
 from streaming.model.books import Books
 from streaming.model.inputs import Arrived
 from streaming.model.outputs import MessageReason, Outcome, PutAside
-from streaming.wire.codec import decode_notification, encode_notification
-from tidings import names
+from streaming.wire.aside import read_aside, topic_of
+from streaming.wire.notification import decode_notification, encode_notification
+from streaming.wire.record import Record
 from tidings.notification import Notification, Reason
 
 
@@ -212,8 +212,8 @@ def put_aside_items(log: Log, replay: Replay, outcome: Outcome) -> list[Item]:
         if isinstance(output, PutAside) and output.outcome is outcome:
             origin = output.origin
             at = (origin.kafka_topic, origin.partition, origin.offset)
-            record = output.entry or rows[at]
-            content = (str(output.reason), output.detail, record.record_key, record.value)
+            entry = output.entry or rows[at].entry
+            content = (str(output.reason), output.detail, entry.record_key, entry.value)
             items.append(_aside_item(outcome, (*at, output.merged), content, origin.append_ms, abouts.get(origin)))
     return items
 
@@ -223,13 +223,12 @@ def found_aside_items(replay: Replay, records: Iterable[Record], outcome: Outcom
     abouts = {_at(h): about(h) for h in replay.inputs if isinstance(h, Arrived) and h.sender is None}
     items = []
     for record in records:
-        said = {name: (value or b"").decode(errors="replace") for name, value in record.headers}
-        if said.get("origin") == names.CONTROL:
+        aside = read_aside(record.headers)
+        if aside.is_control:
             continue
-        partition, offset = (int(said[name]) if said.get(name, "").isdigit() else -1 for name in ("partition", "offset"))
-        at = (said.get("origin", ""), partition, offset)
-        content = (said.get("reason", ""), said.get("detail", ""), record.key, record.value)
-        items.append(_aside_item(outcome, (*at, "merged" in said), content, record.append_ms, abouts.get(at)))
+        at = (aside.origin.kafka_topic, aside.origin.partition, aside.origin.offset)
+        content = (aside.reason, aside.detail, record.key, record.value)
+        items.append(_aside_item(outcome, (*at, aside.merged), content, record.append_ms, abouts.get(at)))
     return items
 
 
@@ -244,9 +243,10 @@ def _aside_item(
     at_ms: int,
     about: About | None,
 ) -> Item:
-    kafka_topic = names.LATE if outcome is Outcome.LATE else names.DEAD_LETTER
     reason, detail, _, _ = content
-    return Item((kafka_topic, *at), content, at_ms, about, f"{at[0]}, partition {at[1]}, offset {at[2]}: {reason}, {detail}")
+    return Item(
+        (topic_of(outcome), *at), content, at_ms, about, f"{at[0]}, partition {at[1]}, offset {at[2]}: {reason}, {detail}"
+    )
 
 
 # ---- the books --------------------------------------------------------------------------------------------------------

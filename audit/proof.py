@@ -28,12 +28,13 @@ from audit.replay import Log, Replay, cuts, decide, read_log
 from clients.books import read_books
 from clients.connection import Connection
 from clients.control import service_is_alive
-from clients.log import Record, scan, to_record, watermarks
+from clients.log import scan, to_record, watermarks
 from streaming.broker.state import NEVER, Rules
 from streaming.model.books import Books
 from streaming.model.inputs import Arrived, Refused
 from streaming.model.outputs import Outcome
-from streaming.wire.codec import MessageLimits
+from streaming.wire.message import MessageLimits
+from streaming.wire.record import Record
 from tidings import names
 from tidings.errors import TidingsError
 from tidings.topic import Timing

@@ -13,15 +13,16 @@ from dataclasses import dataclass, field, replace
 
 from clients import control
 from clients.connection import Connection
-from clients.control import Tick
-from clients.log import Record, read_all, scan, watermarks
+from clients.log import read_all, scan, watermarks
 from streaming.broker.state import BucketState, Rules
 from streaming.model.books import Books, total
 from streaming.model.entry import Origin
 from streaming.model.inputs import Arrived, Heard, Input
 from streaming.model.outputs import Decided, PutAside, Tell
-from streaming.wire.codec import MessageLimits
-from streaming.wire.inputs import MESSAGE, TICK, TickerIdentity, in_log_order, kind_of, read
+from streaming.wire.clock import Tick, TickerIdentity, decode_tick
+from streaming.wire.inputs import MESSAGE, in_log_order, kind_of, read
+from streaming.wire.message import MessageLimits
+from streaming.wire.record import Record
 from streaming.world.both import Both, BothOutput
 from tidings import names
 from tidings.control import Snapshot
@@ -87,26 +88,13 @@ class Replay:
 
 
 @dataclass(frozen=True, slots=True)
-class LogRow:
-    """A record as `streaming.wire.inputs` reads it."""
-
-    kind: str
-    kafka_topic: str
-    partition: int
-    offset: int
-    append_ms: int
-    record_key: bytes | None
-    value: bytes | None
-
-
-@dataclass(frozen=True, slots=True)
 class Log:
     """What Kafka holds of the log. The same log always gives the same `decide`."""
 
-    ticks: tuple[tuple[Tick, LogRow], ...]
+    ticks: tuple[tuple[Tick, Record], ...]
     history: tuple[Snapshot, ...]
     """The control data after each of its records."""
-    rows: tuple[LogRow, ...]
+    rows: tuple[Record, ...]
     """Messages, what crossed links, and marks."""
     brokers: frozenset[str]
     """Those that have Kafka topics to read from."""
@@ -145,7 +133,7 @@ def read_log(connection: Connection, *, limits: MessageLimits, timing: Timing, o
     rows = _message_rows(_noting_first(scan(connection, readable), first), limits, only)
     partitions = [(name, number) for name in [names.CLOCK, *readable] for number in range(found.get(name, 0))]
     return Log(
-        ticks=tuple(tick for record in clock if (tick := _tick_row(record))),
+        ticks=tuple((tick, record) for record in clock if (tick := decode_tick(record))),
         history=tuple(history),
         rows=tuple(rows),
         brokers=frozenset(names.broker_of(name) for name in readable),
@@ -204,7 +192,7 @@ def _is_of_window(output: BothOutput) -> bool:
     return isinstance(output, Tell) and output.notification.window is not None
 
 
-def _served(ticks: list[tuple[Tick, LogRow]], brokers: frozenset[str]) -> dict[str | None, frozenset[str]]:
+def _served(ticks: list[tuple[Tick, Record]], brokers: frozenset[str]) -> dict[str | None, frozenset[str]]:
     """Each service with the brokers that it was the last to serve; without any tick, nobody serves them all."""
     last: dict[str, str] = {}
     for broker in brokers:
@@ -216,22 +204,12 @@ def _served(ticks: list[tuple[Tick, LogRow]], brokers: frozenset[str]) -> dict[s
     return {service: frozenset(b for b in brokers if last.get(b) == service) for service in sorted(set(last.values()))}
 
 
-def _tick_row(record: Record) -> tuple[Tick, LogRow] | None:
-    tick = control.read_tick(record)
-    return None if tick is None else (tick, _row(TICK, record))
-
-
-def _message_rows(records: Iterable[Record], limits: MessageLimits, only: tuple[str, str] | None) -> list[LogRow]:
-    rows = []
-    for record in records:
-        row = _row(kind_of(record.kafka_topic, record.value), record)
-        if only is None or row.kind != MESSAGE or _is_about(read(row, limits, TickerIdentity(None)), only):
-            rows.append(row)
-    return rows
-
-
-def _row(kind: str, record: Record) -> LogRow:
-    return LogRow(kind, record.kafka_topic, record.partition, record.offset, record.append_ms, record.key, record.value)
+def _message_rows(records: Iterable[Record], limits: MessageLimits, only: tuple[str, str] | None) -> list[Record]:
+    return [
+        record
+        for record in records
+        if only is None or kind_of(record) != MESSAGE or _is_about(read(record, limits, TickerIdentity(None)), only)
+    ]
 
 
 def _is_about(happened: list[Input], only: tuple[str, str]) -> bool:

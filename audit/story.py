@@ -12,7 +12,7 @@ from audit.replay import Replay
 from clients.connection import Connection
 from clients.log import scan
 from streaming.model.outputs import Decided, Outcome, Tell
-from streaming.wire.codec import decode_notification
+from streaming.wire.notification import decode_notification
 from streaming.world.both import BothOutput
 from tidings.message import Message
 from tidings.notification import Notification

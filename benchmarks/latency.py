@@ -13,7 +13,7 @@ from clients.connection import Connection
 from clients.subscriber import Subscriber
 from clients.topics import delivery_specs, ensure_topics
 from producers.publisher import Publisher
-from streaming.wire.codec import encode_notification
+from streaming.wire.notification import encode_notification
 from streaming.world.one_broker import subscription, topic
 from testing.service import RunningService
 from tidings.message import Message

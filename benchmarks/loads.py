@@ -21,9 +21,10 @@ from streaming.model.items import Publication
 from streaming.model.outputs import Offer
 from streaming.model.windows import Clocked
 from streaming.spark.events import snapshot_path
-from streaming.wire.codec import MessageLimits, decode_message, encode_message
-from streaming.wire.inputs import TickerIdentity
+from streaming.wire.clock import Tick, TickerIdentity, encode_tick
+from streaming.wire.message import MessageLimits, decode_message, encode_message
 from streaming.wire.offers import clock_record, offer_record
+from streaming.wire.record import Outgoing
 from tidings import names
 from tidings.control import Link, Snapshot
 from tidings.notification import Encoding
@@ -122,20 +123,20 @@ def fill_offers(connection: Connection, stream: Stream, records: Iterable[tuple[
         now_ms = _START_MS + count
         if count % 1000 == 0:
             clock = Clocked(0, 1, now_ms, ((version, _START_MS),))
-            _produce(producer, *clock_record(service, clock))
+            _produce(producer, clock_record(service, clock))
         message = decode_message(value, limits)
         number = int(message.key.removeprefix(PREFIX)[2:5])
         item = Publication(message.key, f"m{count}", now_ms, now_ms, ("publish", 0, count), dict(message.fields))
         offer = Offer(stream.name, f"{stream.name}-far{number % FAR}", READING, item, count + 1, version=version)
-        _produce(producer, *offer_record(service, f"{service}/0", offer))
+        _produce(producer, offer_record(service, f"{service}/0", offer))
     if producer.flush(120):
         raise RuntimeError("Kafka did not take the whole load")
 
 
-def _produce(producer: Any, key: bytes, value: bytes) -> None:
+def _produce(producer: Any, record: Outgoing) -> None:
     while True:
         try:
-            producer.produce(names.OFFERS, value, key)
+            producer.produce(record.topic, record.value, record.key)
             return
         except BufferError:
             producer.poll(0.1)
@@ -206,5 +207,4 @@ def _tick(producer: Any, stream: Stream, version: int) -> None:
     for partition in range(PARTITIONS):
         producer.produce(kafka_topic, stream.ticker.mark(version), partition=partition)
     counted = [names.partition_name(names.CLOCK, 0), *(names.partition_name(kafka_topic, n) for n in range(PARTITIONS))]
-    tick = {"service": stream.ticker.service, "version": version, "partitions": counted}
-    producer.produce(names.CLOCK, json.dumps(tick).encode(), partition=0)
+    producer.produce(names.CLOCK, encode_tick(Tick(str(stream.ticker.service), version, tuple(counted))), partition=0)

@@ -22,7 +22,8 @@ from streaming.spark.query import QuerySpec, start_query
 from streaming.spark.routing import Routing, routed
 from streaming.spark.windows import start_window_query
 from streaming.wire import avro
-from streaming.wire.codec import MessageLimits
+from streaming.wire.clock import MARK_START
+from streaming.wire.message import MessageLimits
 from tidings import names
 from tidings.topic import Timing
 
@@ -126,7 +127,7 @@ def _routing(stream: Stream) -> Routing:
 def _decoded(bench: Bench, stream: Stream) -> DataFrame:
     body = F.expr(f"substring(value, {avro.HEADER_BYTES + 1})")
     message = from_avro(body, avro.schema("message").text, {"mode": "PERMISSIVE"})
-    found = bench.records(stream).where(F.col("topic") != names.CLOCK).where(~F.col("value").startswith(F.lit(names.MARK_START)))
+    found = bench.records(stream).where(F.col("topic") != names.CLOCK).where(~F.col("value").startswith(F.lit(MARK_START)))
     return found.select("timestamp", message.alias("m")).select("timestamp", "m.topic", "m.key", "m.fields")
 
 

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from clients.decisions import Decided, Way, WindowTraffic
+    from clients.decisions import Way, WindowTraffic
     from streaming.model.outputs import FilterDecided
     from streaming.model.windows import WindowDecided
+    from streaming.wire.decisions import AnyDecided
 
 _PANEL = "Which choices"
 _ALWAYS = ("forward", "aggregate")
@@ -56,7 +57,8 @@ def decisions(
 
     Example: tidings decisions --link b1-b2 --from-beginning
     """
-    from clients.decisions import DecisionReader, decision_dict, read_decisions
+    from clients.decisions import DecisionReader, read_decisions
+    from streaming.wire.decisions import decision_dict
 
     if summary and (count is not None or timeout is not None):
         raise typer.BadParameter("it reads what is there and ends, without --count and --timeout", param_hint="--summary")
@@ -97,7 +99,7 @@ class Wanted:
     to: str | None = None
     topic: str | None = None
 
-    def __call__(self, decided: Decided) -> bool:
+    def __call__(self, decided: AnyDecided) -> bool:
         to: str | None = getattr(decided, "to", None)
         asked = ((self.sender, decided.sender), (self.to, to), (self.topic, decided.topic))
         return self._about_link(decided.sender, to) and all(want in (None, found) for want, found in asked)
@@ -115,7 +117,7 @@ class Savings:
 
     by_link: dict[Way, WindowTraffic] = field(default_factory=dict)
 
-    def add(self, decided: Decided) -> None:
+    def add(self, decided: AnyDecided) -> None:
         """Choices of filters are about no window of a subscription, and count for nothing here."""
         from clients.decisions import WindowTraffic
         from streaming.model.windows import WindowDecided
@@ -144,7 +146,7 @@ def arrow(sender: str, to: str) -> str:
     return f"{sender}→{to}"
 
 
-def decision_line(decided: Decided, savings: Savings) -> Text:
+def decision_line(decided: AnyDecided, savings: Savings) -> Text:
     """A choice as one line."""
     from rich.text import Text
 

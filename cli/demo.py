@@ -146,7 +146,7 @@ def _every(seconds: float, states: Iterator[Any]) -> Iterator[Any]:
 
 def _as_dict(verdict: DemoVerdict) -> dict[str, Any]:
     from clients.books import to_dict
-    from streaming.wire.codec import notification_dict
+    from streaming.wire.notification import notification_dict
 
     ours, alone = _link_totals(verdict)
     return {

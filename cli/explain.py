@@ -92,7 +92,7 @@ def _is_heartbeat(entry: Reported | StoryTold) -> bool:
 
 def _datum(entry: Reported | StoryTold) -> dict[str, Any]:
     from audit.story import StoryTold
-    from streaming.wire.codec import notification_dict
+    from streaming.wire.notification import notification_dict
     from tidings.values import plain
 
     if isinstance(entry, StoryTold):

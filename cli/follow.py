@@ -46,7 +46,7 @@ def follow(
         if delivery is None or not wanted(delivery.notification):
             return None if delivery is None else False
         if as_json:
-            from streaming.wire.codec import notification_dict
+            from streaming.wire.notification import notification_dict
 
             show.as_json(notification_dict(delivery.notification))
         else:

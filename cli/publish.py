@@ -15,7 +15,7 @@ from tidings.errors import BadMessage, TidingsError
 
 if TYPE_CHECKING:
     from clients.connection import Connection
-    from streaming.wire.codec import MessageLimits
+    from streaming.wire.message import MessageLimits
     from tidings.message import Message
 
 
@@ -56,7 +56,7 @@ def publish(
 
 def checked(lines: Iterable[bytes], where: str, limits: MessageLimits) -> Iterator[Message]:
     """The messages in lines; blank ones are skipped. Raises `BadMessage` with the line's number."""
-    from streaming.wire.codec import decode_message
+    from streaming.wire.message import decode_message
 
     for number, line in enumerate(lines, 1):
         if not (stripped := line.strip()):

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from clients.connection import Connection
 from clients.log import read_all
 from streaming.model.books import Books, total
-from streaming.model.items import Aggregated, Publication, Through
-from streaming.model.links import EventNews, HandOver, PassedOn
+from streaming.model.links import LinkKind
 from streaming.model.outputs import MessageReason, Outcome
+from streaming.wire import books as wire
 from tidings import names
 
-_KINDS = {"publications": PassedOn.__name__, "events": EventNews.__name__, "handovers": HandOver.__name__}
-_WINDOW_KINDS = {"window_publications": Publication.__name__, "aggregates": Aggregated.__name__, "window_marks": Through.__name__}
-_NOT_RECEIVED = frozenset({HandOver.__name__, Through.__name__})
+_KINDS = {"publications": LinkKind.PASSED_ON, "events": LinkKind.EVENT_NEWS, "handovers": LinkKind.HAND_OVER}
+_WINDOW_KINDS = {
+    "window_publications": LinkKind.PUBLICATION,
+    "aggregates": LinkKind.AGGREGATED,
+    "window_marks": LinkKind.THROUGH,
+}
+_NOT_RECEIVED = frozenset({LinkKind.HAND_OVER, LinkKind.THROUGH})
 
 
 class NewestBooks:
@@ -31,14 +34,9 @@ class NewestBooks:
 
     def take(self, value: bytes | None) -> None:
         """A record of the `books` Kafka topic; one that nobody can read counts for nothing."""
-        try:
-            datum = json.loads(value or b"")
-            service, broker, bucket = str(datum["service"]), str(datum["broker"]), str(datum["bucket"])
-            books = Books.from_dict(datum)
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return
-        self._books.setdefault((broker, service), {})[bucket] = books
-        self._last[broker] = service
+        if found := wire.read_books(value):
+            self._books.setdefault((found.broker, found.service), {})[found.bucket] = found.books
+            self._last[found.broker] = found.service
 
     def by_broker(self) -> dict[str, Books]:
         return {broker: total(self._books[broker, service].values()) for broker, service in sorted(self._last.items())}

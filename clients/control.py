@@ -8,15 +8,16 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from confluent_kafka import KafkaError
 
 from clients.connection import Connection
-from clients.log import Record, read_all, scan, watermarks
+from clients.log import read_all, scan, watermarks
 from clients.topics import control_spec, ensure_topics
+from streaming.wire.clock import Tick, decode_tick
+from streaming.wire.record import Record
 from tidings import names
 from tidings.control import Snapshot
 from tidings.errors import BadControl, TidingsError
@@ -28,21 +29,6 @@ _LAST_TICKS = 200
 
 ControlRecord: TypeAlias = tuple[str, dict[str, Any] | None]
 """Key and record; None deletes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tick:
-    """A tick of a service: which control data holds from here on, and which brokers it serves (None: all)."""
-
-    service: str
-    version: int
-    partitions: tuple[str, ...]
-    append_ms: int
-    brokers: frozenset[str] | None = None
-    offset: int = 0
-
-    def serves(self, broker: str) -> bool:
-        return self.brokers is None or broker in self.brokers
 
 
 # ---- writing ----------------------------------------------------------------------------------------------------------
@@ -187,21 +173,10 @@ def read_control(connection: Connection, timing: Timing | None = None) -> Snapsh
     return history[-1] if history else Snapshot(timing=timing or Timing())
 
 
-def read_tick(record: Record) -> Tick | None:
-    """The tick in a record of `clock`; None if it is none."""
-    try:
-        datum = json.loads(record.value or b"")
-        brokers = None if datum.get("brokers") is None else frozenset(map(str, datum["brokers"]))
-        partitions = tuple(map(str, datum["partitions"]))
-        return Tick(str(datum["service"]), int(datum["version"]), partitions, record.append_ms, brokers, record.offset)
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
-
-
 def last_ticks(connection: Connection) -> dict[str, Tick]:
     """The last tick of each service that ticked lately."""
     records = scan(connection, [names.CLOCK], last=_LAST_TICKS)
-    return {tick.service: tick for record in records if (tick := read_tick(record))}
+    return {tick.service: tick for record in records if (tick := decode_tick(record))}
 
 
 def living(connection: Connection, now_ms: Callable[[], float] = lambda: time.time() * 1000) -> dict[str, Tick]:

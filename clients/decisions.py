@@ -9,23 +9,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from types import TracebackType
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
-import msgspec
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
 
 from clients.connection import Connection
 from clients.log import read_all, watermarks
 from streaming.model.books import Books
-from streaming.model.outputs import FilterDecided
 from streaming.model.windows import WindowDecided
+from streaming.wire.decisions import AnyDecided, read_decision
 from tidings import names
-from tidings.values import INT64_MAX
 
 _ASK_S = 5.0
 _LOOK_AGAIN_S = 1.0
 _REMEMBERED = 100_000
-_ADAPTIVE = "adaptive"
 
 _PASSING = frozenset(
     {
@@ -41,103 +38,8 @@ _PASSING = frozenset(
 )
 """What librdkafka gets over by itself."""
 
-Decided: TypeAlias = WindowDecided | FilterDecided
 
-
-# ---- the records ------------------------------------------------------------------------------------------------------
-
-_Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]
-_Time: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=10**14)]
-"""Milliseconds that a clock can show: up to the year 5138."""
-
-
-class _Span(msgspec.Struct):
-    start_ms: _Time
-    end_ms: _Time
-
-
-class _Choice(msgspec.Struct, rename={"sender": "from"}):
-    sender: str
-    topic: str
-    window: _Span
-    reason: str
-    sent: _Count
-    would: dict[str, _Count]
-
-
-class _OfWindow(_Choice):
-    to: str
-    subscription: str
-    decider: str
-    choice: Literal["forward", "aggregate"]
-    items: _Count
-
-
-class _OfFilter(_Choice):
-    choice: str
-    offered: _Count
-
-
-def read_decision(value: bytes | None) -> Decided:
-    """The choice that a record holds. Raises ValueError for bytes that are none."""
-    try:
-        datum = msgspec.json.decode(value or b"")
-        if isinstance(datum, dict) and "to" in datum:
-            return _window_decided(msgspec.convert(datum, _OfWindow))
-        return _filter_decided(msgspec.convert(datum, _OfFilter))
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"not a choice: {error}") from None
-
-
-def _window_decided(found: _OfWindow) -> WindowDecided:
-    return WindowDecided(
-        sender=found.sender,
-        to=found.to,
-        topic=found.topic,
-        subscription=found.subscription,
-        start_ms=found.window.start_ms,
-        end_ms=found.window.end_ms,
-        decider=found.decider,
-        choice=found.choice,
-        reason=found.reason,
-        items=found.items,
-        sent=found.sent,
-        would=found.would,
-    )
-
-
-def _filter_decided(found: _OfFilter) -> FilterDecided:
-    return FilterDecided(
-        sender=found.sender,
-        topic=found.topic,
-        start_ms=found.window.start_ms,
-        end_ms=found.window.end_ms,
-        choice=found.choice,
-        reason=found.reason,
-        offered=found.offered,
-        sent=found.sent,
-        would=found.would,
-    )
-
-
-def decision_dict(decided: Decided) -> dict[str, Any]:
-    """The choice in the words of the wire."""
-    if isinstance(decided, WindowDecided):
-        about = {"from": decided.sender, "to": decided.to, "topic": decided.topic, "subscription": decided.subscription}
-        decider, offered = decided.decider, {"items": decided.items}
-    else:
-        about = {"from": decided.sender, "topic": decided.topic}
-        decider, offered = _ADAPTIVE, {"offered": decided.offered}
-    return {
-        **about,
-        "window": {"start_ms": decided.start_ms, "end_ms": decided.end_ms},
-        "decider": decider,
-        "choice": str(decided.choice),
-        "reason": decided.reason,
-        **offered,
-        "sent": decided.sent,
-        "would": dict(decided.would),
-    }
+# ---- each once --------------------------------------------------------------------------------------------------------
 
 
 class Choices:
@@ -147,7 +49,7 @@ class Choices:
         self._seen: OrderedDict[bytes, None] = OrderedDict()
         self._remember = remember
 
-    def take(self, value: bytes | None) -> Decided | None:
+    def take(self, value: bytes | None) -> AnyDecided | None:
         """The choice in a record; None if it was there before, or if nobody can read it."""
         try:
             decided = read_decision(value)
@@ -239,7 +141,7 @@ def total(crossed: Iterable[WindowTraffic]) -> WindowTraffic:
 # ---- reading ----------------------------------------------------------------------------------------------------------
 
 
-def read_decisions(connection: Connection) -> list[Decided]:
+def read_decisions(connection: Connection) -> list[AnyDecided]:
     """All choices there are now."""
     choices = Choices()
     found = (choices.take(record.value) for record in read_all(connection, [names.DECISIONS]))
@@ -257,7 +159,7 @@ class DecisionReader:
         with connection.plain_errors():
             self._look(from_beginning)
 
-    def receive(self, timeout_s: float) -> Decided | None:
+    def receive(self, timeout_s: float) -> AnyDecided | None:
         """The next choice, or None when none comes in time."""
         deadline = time.monotonic() + timeout_s
         while True:
@@ -294,7 +196,7 @@ class DecisionReader:
         self._consumer.assign(starts)
         self._look_s = None
 
-    def _read(self, message: Any) -> Decided | None:
+    def _read(self, message: Any) -> AnyDecided | None:
         if (error := message.error()) is None:
             return self._choices.take(message.value())
         if error.code() in _PASSING or error.retriable():

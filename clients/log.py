@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from clients.connection import Connection
+from streaming.wire.record import Record
 from tidings.errors import KafkaUnreachable
 
 _ASK_S = 10.0
@@ -19,21 +19,6 @@ _TURN_S = 0.05
 _NOT_SERVED_YET = frozenset(
     {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION}
 )
-
-Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """A record as it stands in Kafka. ``append_ms`` is the append time, as all Kafka topics of a service have it."""
-
-    kafka_topic: str
-    partition: int
-    offset: int
-    append_ms: int
-    key: bytes | None
-    value: bytes | None
-    headers: Headers = ()
 
 
 def read_all(connection: Connection, kafka_topics: Iterable[str]) -> list[Record]:

@@ -17,7 +17,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicP
 
 from clients.connection import Connection
 from clients.log import watermarks
-from streaming.wire.codec import decode_notification
+from streaming.wire.notification import decode_notification
 from tidings.notification import Notification
 
 _ASK_S = 5.0

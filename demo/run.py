@@ -26,10 +26,11 @@ from producers.readings import Road, readings
 from producers.workload import SentMessage, dated
 from streaming.broker.settings import message_limits_of, rules_of, timing_of
 from streaming.model.books import Books
-from streaming.model.links import EventNews, HandOver, PassedOn
+from streaming.model.links import LinkKind, kind_of
 from streaming.model.outputs import Decided, MessageReason, Outcome, Tell
-from streaming.wire import crossing
-from streaming.wire.codec import encode_notification
+from streaming.wire.clock import MARK_START
+from streaming.wire.link import decode_link
+from streaming.wire.notification import encode_notification
 from streaming.world.simulator import Crossed, Simulator
 from tidings import names
 from tidings.config import Config
@@ -52,7 +53,7 @@ BROKERS = tuple(f"b{number}" for number in range(1, 8))
 LINKS = (("b1", "b2"), ("b2", "b3"), ("b3", "b4"), ("b4", "b5"), ("b3", "b6"), ("b4", "b7"), ("b2", "b6"))
 """Seven brokers; three of them in a ring, so that there is more than one way."""
 
-_ABOUT_EVENTS = frozenset(kind.__name__ for kind in (PassedOn, EventNews, HandOver))
+_ABOUT_EVENTS = frozenset({LinkKind.PASSED_ON, LinkKind.EVENT_NEWS, LinkKind.HAND_OVER})
 
 _OVERLAY: list[dict[str, object]] = [
     *[dict[str, object](kind="broker", name=name) for name in BROKERS],
@@ -269,10 +270,10 @@ class Demo:
         limits = message_limits_of(self._config)
         found: dict[Way, Crossed] = {}
         for record in read_all(self._connection, sorted(ways)):
-            if record.value is None or record.value.startswith(names.MARK_START):
+            if record.value is None or record.value.startswith(MARK_START):
                 continue
-            crossed, _ = crossing.decode(record.value, limits)
-            if type(crossed).__name__ in _ABOUT_EVENTS:
+            crossed, _ = decode_link(record.value, limits)
+            if kind_of(crossed) in _ABOUT_EVENTS:
                 so_far = found.setdefault(ways[record.kafka_topic], Crossed())
                 so_far.records += 1
                 so_far.bytes += len(record.value)

@@ -8,7 +8,7 @@ from typing import Any, Self
 from confluent_kafka import KafkaError, KafkaException
 
 from clients.connection import Connection
-from streaming.wire.codec import encode_message
+from streaming.wire.message import encode_message
 from tidings import names
 from tidings.control import DEFAULT_BROKER
 from tidings.errors import KafkaUnreachable, TidingsError

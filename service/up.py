@@ -33,7 +33,7 @@ from streaming.broker.settings import hosted_by, message_limits_of, rules_of, ti
 from streaming.spark.events import BucketSpec
 from streaming.spark.query import QuerySpec, start_query
 from streaming.spark.windows import start_window_query
-from streaming.wire import inputs
+from streaming.wire.clock import TickerIdentity
 from tidings import names
 from tidings.config import Config, client_properties
 from tidings.control import Snapshot
@@ -97,7 +97,7 @@ class Service:
             check_checkpoint(self._directory.windows)
         ensure_topics(connection, service_topics(self.config.kafka.partitions, self.config.kafka.replication))
         service = hashlib.sha256(f"service {self._directory.secret}".encode()).hexdigest()[:12]
-        identity = inputs.TickerIdentity(service, self._directory.secret)
+        identity = TickerIdentity(service, self._directory.secret)
         hosted = hosted_by(self.config)
         wait_until_free(connection, service, hosted, self._say)
         self._ticker = Ticker(connection, identity, self.config.service.tick_ms, hosted, self._read_up_to)
@@ -239,7 +239,7 @@ class Service:
             secret=self._directory.hash_key,
             buckets=spark.buckets,
             bucket=BucketSpec(
-                ticker=inputs.TickerIdentity(service, self._directory.secret),
+                ticker=TickerIdentity(service, self._directory.secret),
                 control_dir=str(self._directory.control),
                 state_dir=str(self._directory.state),
                 secret=self._directory.hash_key,

@@ -17,10 +17,11 @@ from audit.replay import Replay, replay
 from clients import control
 from clients.books import read_books
 from clients.connection import Connection
-from clients.log import Record, read_all
+from clients.log import read_all
 from streaming.broker.settings import message_limits_of, rules_of, timing_of
 from streaming.model.books import Books, total
-from streaming.wire.codec import encode_notification
+from streaming.wire.notification import encode_notification
+from streaming.wire.record import Record
 from tidings.config import load
 
 _READY_S = 120.0

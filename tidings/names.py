@@ -21,9 +21,6 @@ OFFERS: Final = "offers"
 LARGEST_RECORD_BYTES: Final = 16 * 1024 * 1024
 """The largest record a publisher may send, as Kafka stores it."""
 
-MARK_START: Final = b"\x00tidings mark"
-"""Written into every input partition by the ticker. A publisher who forges one only says what time Kafka already knows."""
-
 _PUBLISH = "publish."
 _LINK = "link."
 

@@ -15,8 +15,10 @@ from pathlib import Path
 from confluent_kafka import OFFSET_BEGINNING, KafkaException, Message, TopicPartition
 
 from clients.connection import Connection
+from clients.log import to_record
 from clients.topics import TopicSpec, ensure_topics
 from service.directory.snapshots import newest_snapshot, write_snapshot
+from streaming.wire.aside import control_aside_record
 from tidings import names
 from tidings.control import Snapshot
 from tidings.errors import BadControl, CannotRun, TidingsError
@@ -142,17 +144,8 @@ class ControlKeeper(threading.Thread):
         self._producer.flush()
 
     def _dead_letter(self, message: Message, error: BadControl) -> None:
-        _, append_ms = message.timestamp()
-        headers = {
-            "reason": "bad-control",
-            "detail": error.detail,
-            "origin": names.CONTROL,
-            "partition": str(message.partition()),
-            "offset": str(message.offset()),
-            "time": str(append_ms),
-        }
-        encoded = [(name, value.encode(errors="replace")) for name, value in headers.items()]
-        self._producer.produce(names.DEAD_LETTER, key=message.key(), value=message.value(), headers=encoded)
+        aside = control_aside_record(to_record(message), error.detail)
+        self._producer.produce(aside.topic, key=aside.key, value=aside.value, headers=aside.headers)
 
     def _announce(self) -> None:
         """First the Kafka topics, then the file, then the tick: what a version names is there before anyone sees it."""

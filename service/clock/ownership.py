@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from clients import control
 from clients.connection import Connection
-from clients.control import Tick
+from streaming.wire.clock import Tick
 from tidings.errors import BrokerTaken
 
 _GONE_S = 6.0

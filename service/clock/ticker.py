@@ -5,7 +5,6 @@ A mark read means that everything before it in its partition was read. So time m
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
@@ -16,7 +15,7 @@ from dataclasses import dataclass, field
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Message
 
 from clients.connection import Connection
-from streaming.wire import inputs
+from streaming.wire.clock import Tick, TickerIdentity, encode_tick
 from tidings import names
 
 _log = logging.getLogger("tidings.ticker")
@@ -54,14 +53,14 @@ class Ticker(threading.Thread):
     def __init__(
         self,
         connection: Connection,
-        identity: inputs.TickerIdentity,
+        identity: TickerIdentity,
         tick_ms: int,
         brokers: frozenset[str] | None = None,
         read_up_to: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         super().__init__(name="ticker", daemon=True)
         self._identity = identity
-        self._brokers = None if brokers is None else sorted(brokers)
+        self._brokers = brokers
         self._read_up_to = read_up_to
         self._written: deque[_Written] = deque(maxlen=_MOST_WRITTEN)
         self._done: tuple[int | None, int] = (None, 0)
@@ -85,18 +84,8 @@ class Ticker(threading.Thread):
         version, kafka_topics = self._adoption
         partitions = [(topic, number) for topic, count in sorted(kafka_topics.items()) for number in range(count)]
         self._look_how_far()
-        tick = {
-            "service": self._identity.service,
-            "ms": time.time_ns() // 1_000_000,
-            "done_ms": self._done[0],
-            "done_version": self._done[1],
-            "version": version,
-            "brokers": self._brokers,
-            "partitions": [
-                names.partition_name(names.CLOCK, 0),
-                *(names.partition_name(topic, number) for topic, number in partitions),
-            ],
-        }
+        read = tuple(names.partition_name(*at) for at in [(names.CLOCK, 0), *partitions])
+        tick = Tick(str(self._identity.service), version, read, self._brokers, time.time_ns() // 1_000_000, *self._done)
         written = _Written(version, len(partitions) + 1)
         try:
             for topic, number in partitions:
@@ -104,7 +93,7 @@ class Ticker(threading.Thread):
             if version != self._told_version:
                 self._producer.flush()
                 self._told_version = version
-            self._producer.produce(names.CLOCK, json.dumps(tick), partition=0, on_delivery=written.delivered)
+            self._producer.produce(names.CLOCK, encode_tick(tick), partition=0, on_delivery=written.delivered)
             self._written.append(written)
         except (BufferError, KafkaException) as error:
             _log.warning("a tick was left out: %s", error)
@@ -144,13 +133,8 @@ class Ticker(threading.Thread):
 
     def _leave(self) -> None:
         """A last tick that serves nobody: who wants to serve these brokers next need not wait."""
-        tick: dict[str, object] = {
-            "service": self._identity.service,
-            "version": self._adoption[0],
-            "brokers": [],
-            "partitions": [],
-        }
+        tick = Tick(str(self._identity.service), self._adoption[0], brokers=frozenset())
         try:
-            self._producer.produce(names.CLOCK, json.dumps(tick), partition=0)
+            self._producer.produce(names.CLOCK, encode_tick(tick), partition=0)
         except (BufferError, KafkaException) as error:
             _log.warning("no goodbye on the clock: %s", error)

@@ -26,7 +26,7 @@ from streaming.wire.inputs import read
 def process(state: BucketState, shelf: PackedMemory, rows: Rows, setting: EngineSettings) -> list[Output]:
     """Take in a batch, and say what is to be done. ``state`` has the shelf for its slots."""
     timed = np.flatnonzero(rows.kind != IS_MESSAGE).tolist()
-    inputs = {index: read(rows.row(index), setting.limits, setting.ticker) for index in timed}
+    inputs = {index: read(rows.record(index), setting.limits, setting.ticker) for index in timed}
     start(state, (happened for found in inputs.values() for happened in found))
     desk = BatchDesk(state, setting.plan_at, setting.rules, shelf=shelf)
     shelf.use(lambda: desk.plan)

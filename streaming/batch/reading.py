@@ -11,7 +11,7 @@ from streaming.batch.hashing import event_hash, fact_hashes
 from streaming.batch.rows import IS_MESSAGE, NO_SOURCE, NOT_SAID, Rows, in_log_order
 from streaming.model.address import Address
 from streaming.wire.avro import HEADER_BYTES, schema
-from streaming.wire.codec import MessageLimits, decode_message
+from streaming.wire.message import MessageLimits, decode_message
 from tidings import names
 from tidings.errors import BadMessage
 from tidings.message import Message

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from streaming.model.entry import Entry, Origin
 from streaming.wire.inputs import MARK, MESSAGE, TICK
+from streaming.wire.record import Record
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
@@ -22,18 +24,6 @@ IS_MESSAGE = KINDS.index(MESSAGE)
 NOT_SAID = -1
 """Stands for a published time that the publisher did not state; real ones are not negative."""
 NO_SOURCE = 0
-
-
-class OpenedRow(NamedTuple):
-    """One record, for those that must be opened."""
-
-    kind: str
-    kafka_topic: str
-    partition: int
-    offset: int
-    append_ms: int
-    record_key: bytes | None
-    value: bytes | None
 
 
 @dataclass(slots=True)
@@ -71,9 +61,9 @@ class Rows:
         found: Ints = np.repeat(self.starts[index], count) + within
         return found
 
-    def row(self, index: int) -> OpenedRow:
-        return OpenedRow(
-            KINDS[self.kind[index]],
+    def record(self, index: int) -> Record:
+        """The record of a row, for those that must be opened."""
+        return Record(
             self.kafka_topic[index],
             int(self.partition[index]),
             int(self.offset[index]),
@@ -81,6 +71,11 @@ class Rows:
             self.record_key[index],
             self.value[index],
         )
+
+    def entry_at(self, origin: Origin) -> Entry:
+        """The bytes of a record of the batch, by where it stands."""
+        at = (self.offset == origin.offset) & (self.partition == origin.partition) & (self.kafka_topic == origin.kafka_topic)
+        return self.record(int(np.flatnonzero(at)[0])).entry
 
 
 def in_log_order(columns: dict[str, Any], facts: Sequence[Any]) -> Rows:

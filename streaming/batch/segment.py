@@ -14,7 +14,7 @@ from streaming.batch.judge import Judged, judge
 from streaming.batch.memory import is_one
 from streaming.batch.quick_join import adds, opens
 from streaming.batch.reading import quick_message
-from streaming.batch.rows import Bools, Ints, OpenedRow, Rows
+from streaming.batch.rows import Bools, Ints, Rows
 from streaming.broker.state import Rules
 from streaming.broker.step import take
 from streaming.broker.timers import advance_all
@@ -22,8 +22,10 @@ from streaming.model.address import Address
 from streaming.model.entry import Origin
 from streaming.model.event import OpenEvent
 from streaming.model.inputs import Arrived, Heard, Input, Refused
-from streaming.wire.codec import MessageLimits
-from streaming.wire.inputs import TickerIdentity, read
+from streaming.wire.clock import TickerIdentity
+from streaming.wire.inputs import read
+from streaming.wire.message import MessageLimits
+from streaming.wire.record import Record
 from tidings import names
 from tidings.errors import Unreadable
 from tidings.message import Message
@@ -191,7 +193,7 @@ class Segment:
         self._disturbed.clear()
 
     def _read(self, index: int) -> list[Input]:
-        return [self._checked(each, index) for each in read(self._rows.row(index), self._setting.limits, self._setting.ticker)]
+        return [self._checked(each, index) for each in read(self._rows.record(index), self._setting.limits, self._setting.ticker)]
 
     def _checked(self, happened: Input, index: int) -> Input:
         """Refuse what was routed by another topic and key than it has."""
@@ -201,7 +203,7 @@ class Segment:
 
     def _open_plain(self, event: int, index: int, position: int) -> None:
         self._cursor[event] = position + 1
-        row = self._rows.row(index)
+        row = self._rows.record(index)
         message = self._rows.message[index] or quick_message(row.value, self._setting.limits)
         joined = None
         if message is not None:
@@ -251,13 +253,12 @@ class Segment:
             return None
         return joined if adds(desk, joined, new, message, published_ms, append_ms, source) else None
 
-    def _joined_fully(self, row: OpenedRow, index: int, message: Message | None) -> OpenEvent | None:
+    def _joined_fully(self, row: Record, index: int, message: Message | None) -> OpenEvent | None:
         """Take a message in as `step` does. Returns its event, if what it said will be known from here on."""
         if message is None:
             happened = self._read(index)[0]
         else:
-            origin = Origin(row.kafka_topic, row.partition, row.offset, row.append_ms)
-            arrived = Arrived(origin, names.broker_of(row.kafka_topic), message, row.record_key, row.value)
+            arrived = Arrived(row.origin, names.broker_of(row.kafka_topic), message, row.key, row.value)
             happened = self._checked(arrived, index)
         self._desk.joined = None
         take(self._desk, happened)

@@ -8,7 +8,7 @@ from streaming.broker.desk import Desk
 from streaming.model.entry import Entry, Origin
 from streaming.model.event import OpenEvent
 from streaming.model.outputs import MessageReason, Outcome, PutAside
-from streaming.wire.codec import encode_message
+from streaming.wire.message import encode_message
 from tidings import event as events
 from tidings import names
 from tidings.message import Message

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streaming.broker.state import Rules
-from streaming.wire.codec import MessageLimits
+from streaming.wire.message import MessageLimits
 from tidings.config import Config
 from tidings.registers import Bounds
 from tidings.topic import Timing

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TypeAlias
 
 from streaming.model.entry import Entry
 from streaming.model.event import OpenEvent, Span, Tombstone
-from streaming.model.items import Windowed
+from streaming.model.items import Aggregated, Publication, Through, Windowed
 from tidings.message import Message
 from tidings.registers import Register
 
@@ -85,9 +86,30 @@ class WindowRecord:
 LinkRecord: TypeAlias = PassedOn | EventNews | HandOver | WindowRecord
 
 
-def kind_of(record: LinkRecord) -> str:
+class LinkKind(StrEnum):
+    """The words that the books count records of links under. Those of windows are counted by what they bring."""
+
+    PASSED_ON = "PassedOn"
+    EVENT_NEWS = "EventNews"
+    HAND_OVER = "HandOver"
+    PUBLICATION = "Publication"
+    AGGREGATED = "Aggregated"
+    THROUGH = "Through"
+
+
+_KINDS: dict[type, LinkKind] = {
+    PassedOn: LinkKind.PASSED_ON,
+    EventNews: LinkKind.EVENT_NEWS,
+    HandOver: LinkKind.HAND_OVER,
+    Publication: LinkKind.PUBLICATION,
+    Aggregated: LinkKind.AGGREGATED,
+    Through: LinkKind.THROUGH,
+}
+
+
+def kind_of(record: LinkRecord) -> LinkKind:
     """The word that a record of a link is counted under."""
-    return type(record.item if isinstance(record, WindowRecord) else record).__name__
+    return _KINDS[type(record.item if isinstance(record, WindowRecord) else record)]
 
 
 @dataclass(frozen=True, slots=True)

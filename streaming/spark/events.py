@@ -6,7 +6,6 @@ Workers find the control data of a version in a file of its own, which never cha
 from __future__ import annotations
 
 import gc
-import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -14,7 +13,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from streaming.batch.engine import process
@@ -26,12 +24,12 @@ from streaming.batch.store import Bucket, Store, read_note
 from streaming.broker.progress import clocked
 from streaming.broker.state import Rules
 from streaming.model.books import Books
-from streaming.model.outputs import FilterDecided, Offer, Outcome, Output, PutAside, Send, Tell
-from streaming.wire import crossing
-from streaming.wire.codec import MessageLimits, encode_notification
-from streaming.wire.inputs import MOST_VALUE_BYTES, TickerIdentity
-from streaming.wire.offers import clock_record, offer_record
-from tidings import names
+from streaming.wire.books import books_records
+from streaming.wire.clock import TickerIdentity
+from streaming.wire.message import MessageLimits
+from streaming.wire.offers import clock_record
+from streaming.wire.outgoing import to_records
+from streaming.wire.record import Outgoing
 from tidings.control import Snapshot
 from tidings.errors import BadState
 from tidings.topic import Timing
@@ -39,7 +37,7 @@ from topology.plan import Plan
 
 STATE_SCHEMA = "note binary"
 OUTPUT_SCHEMA = "topic string, key binary, value binary, headers array<struct<key: string, value: binary>>"
-OUTPUT_COLUMNS = ["topic", "key", "value", "headers"]
+OUTPUT_COLUMNS = list(Outgoing._fields)
 
 
 @dataclass(frozen=True)
@@ -87,11 +85,11 @@ def bucket_function(settings: BucketSpec) -> Callable[[Any, Iterable[pd.DataFram
                 group_state.update((store.save(bucket),))
             _at_hand[settings.state_dir, number] = bucket
             service = str(settings.ticker.service)
-            records = [*to_records(outputs, rows, service, number), *books_records(service, number, before, state.books)]
+            records = [*to_records(outputs, service, number, rows.entry_at), *books_records(service, number, before, state.books)]
             if load_plan(settings, state.version).windowed_topics:
                 # After all that it offers: a bucket's records are written in their order.
                 clock = clocked(state, load_plan(settings, state.version), replace(settings.rules, bucket_index=number))
-                records.append((names.OFFERS, *clock_record(service, clock), []))
+                records.append(clock_record(service, clock))
             records += [record for gone in (seed.gone if seed else ()) for record in _empty_books(service, *gone)]
         if records:
             yield pd.DataFrame(records, columns=OUTPUT_COLUMNS)
@@ -120,83 +118,7 @@ def _setting(settings: BucketSpec, number: int) -> EngineSettings:
     return EngineSettings(lambda version: load_plan(settings, version), rules, settings.limits, settings.ticker)
 
 
-def to_records(outputs: Iterable[Output], rows: Rows, service: str, number: int) -> Iterator[tuple[Any, ...]]:
-    """Kafka records for what is to be done; records put aside carry the bytes as they came."""
-    for output in outputs:
-        match output:
-            case Tell():
-                told = output.notification
-                value = encode_notification(told, output.encoding)
-                yield output.kafka_topic, names.record_key(told.topic, told.key), value, []
-            case Send():
-                link = names.link_topic(output.sender, output.to)
-                yield link, names.record_key(*output.record.about), crossing.encode(output.record, output.stamp), []
-            case PutAside():
-                yield _aside(output, rows)
-            case Offer():
-                yield names.OFFERS, *offer_record(service, f"{service}/{number}", output), []
-            case FilterDecided():
-                yield names.DECISIONS, names.record_key(output.sender, output.topic), _decision(output), []
-            case _:
-                pass
-
-
-def _aside(output: PutAside, rows: Rows) -> tuple[Any, ...]:
-    record: Any = output.entry
-    if record is None:
-        origin = output.origin
-        at = (rows.offset == origin.offset) & (rows.partition == origin.partition) & (rows.kafka_topic == origin.kafka_topic)
-        record = rows.row(int(np.flatnonzero(at)[0]))
-    return aside_record(output, record)
-
-
-def aside_record(output: PutAside, record: Any) -> tuple[Any, ...]:
-    """The Kafka record for one that is put aside: its bytes, with the reason in headers."""
-    topic = names.LATE if output.outcome is Outcome.LATE else names.DEAD_LETTER
-    return topic, record.record_key, record.value, list(aside_headers(output, record.value))
-
-
-def _decision(decided: FilterDecided) -> bytes:
-    """A choice in the words of the wire."""
-    datum = {
-        "from": decided.sender,
-        "topic": decided.topic,
-        "window": {"start_ms": decided.start_ms, "end_ms": decided.end_ms},
-        "decider": "adaptive",
-        "choice": str(decided.choice),
-        "reason": decided.reason,
-        "offered": decided.offered,
-        "sent": decided.sent,
-        "would": dict(decided.would),
-    }
-    return json.dumps(datum, separators=(",", ":")).encode()
-
-
-def aside_headers(aside: PutAside, value: bytes | None) -> Iterator[tuple[str, bytes]]:
-    """Why a record was put aside, where it came from and when."""
-    origin = aside.origin
-    yield "reason", str(aside.reason).encode()
-    yield "detail", aside.detail.encode(errors="replace")
-    yield "origin", origin.kafka_topic.encode()
-    yield "partition", str(origin.partition).encode()
-    yield "offset", str(origin.offset).encode()
-    yield "time", str(origin.append_ms).encode()
-    if aside.merged:
-        yield "merged", b"true"
-    if value is not None and len(value) == MOST_VALUE_BYTES:
-        yield "cut", b"true"
-
-
-def books_records(service: str, bucket: int | str, before: dict[str, Any], books: dict[str, Books]) -> Iterator[tuple[Any, ...]]:
-    """The bucket's totals for every broker where they changed: the latest record of a key is the truth."""
-    for broker, current in sorted(books.items()):
-        totals = current.to_dict()
-        if totals != before.get(broker):
-            value = json.dumps({"service": service, "broker": broker, "bucket": bucket, **totals}, separators=(",", ":"))
-            yield names.BOOKS, f"{service}/{broker}/{bucket}".encode(), value.encode(), []
-
-
-def _empty_books(service: str, broker: str, bucket: int) -> Iterator[tuple[Any, ...]]:
+def _empty_books(service: str, broker: str, bucket: int) -> Iterator[Outgoing]:
     """For a bucket that is no more. Nothing at all would not do: who reads on from before would still count what it had."""
     return books_records(service, bucket, {}, {broker: Books()})
 

@@ -18,8 +18,10 @@ from pyspark.sql.avro.functions import from_avro
 from streaming.batch.rows import KINDS, NO_SOURCE, NOT_SAID
 from streaming.batch.shuffle import labels_of
 from streaming.wire import avro
-from streaming.wire.codec import MessageLimits
-from streaming.wire.inputs import MARK, MESSAGE, MOST_VALUE_BYTES, TICK
+from streaming.wire.clock import MARK_START
+from streaming.wire.inputs import MARK, MESSAGE, TICK
+from streaming.wire.message import MessageLimits
+from streaming.wire.record import MOST_VALUE_BYTES
 from tidings import names
 
 _MOST_KEY_BYTES = 512 * 1024
@@ -49,7 +51,7 @@ def routed(records: DataFrame, routing: Routing) -> DataFrame:
     """Kafka records with the bucket they belong to; ticks and marks go to every bucket, also ticks of other services."""
     is_clock = F.col("topic") == names.CLOCK
     is_link = F.col("topic").startswith("link.")
-    is_mark = F.col("value").startswith(F.lit(names.MARK_START))
+    is_mark = F.col("value").startswith(F.lit(MARK_START))
     kind = F.when(is_clock, KINDS.index(TICK)).when(is_mark, KINDS.index(MARK)).otherwise(KINDS.index(MESSAGE))
     is_message = ~is_clock & ~is_mark
     fits = F.length("value") <= routing.limits.message_bytes
@@ -119,7 +121,7 @@ def _topic_and_key(datum: Column) -> Column:
 
 
 def _is_plain(routing: Routing) -> Column:
-    """Whether `streaming.wire.codec` would take the message, as far as that does not depend on its facts, topic and key.
+    """Whether `streaming.wire.message` would take the message, as far as that does not depend on its facts, topic and key.
 
     Those need no look: a message with a bad one is opened and refused, so no event or fact with the same number is ever known.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -13,14 +12,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupStateTimeout
 
 from streaming.batch.shuffle import labels_of
-from streaming.model.outputs import PutAside, Send, Tell
-from streaming.model.windows import WindowDecided, WindowOutput
 from streaming.spark.events import (
     OUTPUT_COLUMNS,
     OUTPUT_SCHEMA,
     BucketSpec,
-    aside_record,
-    books_records,
     load_plan,
     no_collection,
 )
@@ -29,8 +24,9 @@ from streaming.windows import state_codec
 from streaming.windows.pipeline import step
 from streaming.windows.rules import WindowRules
 from streaming.windows.state import WindowState
-from streaming.wire import crossing, offers
-from streaming.wire.codec import encode_notification
+from streaming.wire import offers
+from streaming.wire.books import books_records
+from streaming.wire.outgoing import to_records
 from tidings import names
 
 STATE_SCHEMA = "state binary"
@@ -81,43 +77,11 @@ def side_function(settings: BucketSpec, buckets: int) -> Callable[[Any, Iterable
             kept = state_codec.encode(state)
             group_state.update((kept,))
             _at_hand[settings.state_dir, index] = kept, state
-            records = [*to_records(outputs), *books_records(rules.service, f"w{index}", before, state.books)]
+            records = [
+                *to_records(outputs, rules.service, f"w{index}"),
+                *books_records(rules.service, f"w{index}", before, state.books),
+            ]
         if records:
             yield pd.DataFrame(records, columns=OUTPUT_COLUMNS)
 
     return run
-
-
-def to_records(outputs: Iterable[WindowOutput]) -> Iterator[tuple[Any, ...]]:
-    """Kafka records for what is to be done."""
-    for output in outputs:
-        match output:
-            case Send():
-                link = names.link_topic(output.sender, output.to)
-                yield link, names.record_key(*output.record.about), crossing.encode(output.record, output.stamp), []
-            case Tell():
-                told = output.notification
-                yield output.kafka_topic, names.record_key(told.topic, told.key), encode_notification(told, output.encoding), []
-            case PutAside():
-                yield aside_record(output, output.entry)
-            case WindowDecided():
-                key = names.record_key(output.sender, output.to)
-                yield names.DECISIONS, key, decision(output), []
-
-
-def decision(decided: WindowDecided) -> bytes:
-    """A choice in the words of the wire."""
-    datum = {
-        "from": decided.sender,
-        "to": decided.to,
-        "topic": decided.topic,
-        "subscription": decided.subscription,
-        "window": {"start_ms": decided.start_ms, "end_ms": decided.end_ms},
-        "decider": decided.decider,
-        "choice": decided.choice,
-        "reason": decided.reason,
-        "items": decided.items,
-        "sent": decided.sent,
-        "would": dict(decided.would),
-    }
-    return json.dumps(datum, separators=(",", ":")).encode()

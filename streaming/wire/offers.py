@@ -9,6 +9,8 @@ from streaming.model.items import Windowed
 from streaming.model.outputs import Offer
 from streaming.model.windows import Clocked, Offered, WindowInput
 from streaming.wire.packing import pack
+from streaming.wire.record import Outgoing
+from tidings import names
 from tidings.errors import BadState
 
 
@@ -33,15 +35,16 @@ class _Clock(Struct, array_like=True, tag="clock"):
 _decoder = msgspec.msgpack.Decoder(_Offer | _Clock)
 
 
-def offer_record(service: str, bucket: str, offer: Offer) -> tuple[bytes, bytes]:
-    """Key and value; the key decides which bucket of links gets it."""
+def offer_record(service: str, bucket: str, offer: Offer) -> Outgoing:
+    """What a bucket offers; the key decides which bucket of links gets it."""
     value = _Offer(bucket, offer.number, offer.via, offer.crosses, offer.at_ms, offer.version, offer.item)
-    return record_key(service, (offer.sender, offer.to, offer.topic)), pack(value)
+    return Outgoing(names.OFFERS, record_key(service, (offer.sender, offer.to, offer.topic)), pack(value), [])
 
 
-def clock_record(service: str, clocked: Clocked) -> tuple[bytes, bytes]:
-    """Key and value; it goes to every bucket of links."""
-    return service.encode(), pack(_Clock(clocked.index, clocked.of, clocked.clock_ms, clocked.ticks, clocked.gathered))
+def clock_record(service: str, clocked: Clocked) -> Outgoing:
+    """How far a bucket is; it goes to every bucket of links."""
+    value = _Clock(clocked.index, clocked.of, clocked.clock_ms, clocked.ticks, clocked.gathered)
+    return Outgoing(names.OFFERS, service.encode(), pack(value), [])
 
 
 def record_key(service: str, at: tuple[str, str, str]) -> bytes:

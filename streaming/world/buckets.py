@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -22,9 +21,11 @@ from streaming.model.address import Address
 from streaming.model.inputs import Arrived, Marked, Progressed, Refused, Ticked
 from streaming.model.links import PassedOn
 from streaming.model.outputs import Output
-from streaming.wire import crossing
-from streaming.wire.codec import MessageLimits, decode_message, encode_message
-from streaming.wire.inputs import MESSAGE, TickerIdentity, in_log_order, kind_of, read
+from streaming.wire.clock import Tick, TickerIdentity, encode_tick
+from streaming.wire.inputs import MESSAGE, in_log_order, kind_of, read
+from streaming.wire.link import encode_link
+from streaming.wire.message import MessageLimits, decode_message, encode_message
+from streaming.wire.record import Record
 from streaming.world.one_broker import Script
 from tidings import names
 from tidings.errors import BadMessage
@@ -35,21 +36,10 @@ TICKER = TickerIdentity("svc", "another")
 LIMITS = MessageLimits()
 
 
-@dataclass(frozen=True, slots=True)
-class LogRecord:
+class LogRecord(Record, frozen=True):
     """A record as the query reads it, with the topic and key that routing finds in it."""
 
-    kafka_topic: str
-    partition: int
-    offset: int
-    append_ms: int
-    value: bytes
     about: tuple[str, str] | None = None
-    record_key: bytes | None = None
-
-    @property
-    def kind(self) -> str:
-        return kind_of(self.kafka_topic, self.value)
 
     @property
     def event(self) -> int:
@@ -57,7 +47,7 @@ class LogRecord:
 
     def bucket(self, buckets: int) -> int | None:
         """Which of so many buckets reads it; None for all."""
-        if self.kind != MESSAGE:
+        if kind_of(self) != MESSAGE:
             return None
         return (self.event if self.about else self.offset) % buckets
 
@@ -69,18 +59,17 @@ def log_of(script: Script, encodings: Sequence[Encoding] = (Encoding.AVRO,)) -> 
 
     def write(kafka_topic: str, partition: int, append_ms: int, value: bytes, about: tuple[str, str] | None = None) -> None:
         offsets[kafka_topic, partition] += 1
-        log.append(LogRecord(kafka_topic, partition, offsets[kafka_topic, partition], append_ms, value, about))
+        log.append(LogRecord(kafka_topic, partition, offsets[kafka_topic, partition], append_ms, None, value, about=about))
 
     for number, happened in enumerate(script.inputs):
         match happened:
             case Arrived(passed=PassedOn() as passed):
-                value = crossing.encode(passed, happened.stamp)
+                value = encode_link(passed, happened.stamp)
                 write(happened.origin.kafka_topic, 0, happened.origin.append_ms, value, passed.about)
             case Progressed():
-                brokers = None if happened.brokers is None else sorted(happened.brokers)
-                said = {"service": happened.service, "brokers": brokers, "done_ms": happened.done_ms}
-                said["done_version"] = happened.version
-                write(names.CLOCK, 0, happened.append_ms, json.dumps(said).encode())
+                done = 0, happened.done_ms, happened.version
+                tick = Tick(happened.service, happened.version, (), happened.brokers, *done)
+                write(names.CLOCK, 0, happened.append_ms, encode_tick(tick))
             case Arrived():
                 message = happened.message
                 value = encode_message(message, encodings[number % len(encodings)])
@@ -88,8 +77,8 @@ def log_of(script: Script, encodings: Sequence[Encoding] = (Encoding.AVRO,)) -> 
             case Refused():
                 write("publish.b1", 0, happened.origin.append_ms, b"rubbish")
             case Ticked():
-                tick = {"service": TICKER.service, "version": happened.version, "partitions": happened.partitions}
-                write(names.CLOCK, 0, happened.append_ms, json.dumps(tick).encode())
+                tick = Tick(str(TICKER.service), happened.version, happened.partitions)
+                write(names.CLOCK, 0, happened.append_ms, encode_tick(tick))
             case Marked():
                 kafka_topic, partition = happened.partition.rsplit("-", 1)
                 write(kafka_topic, int(partition), happened.append_ms, TICKER.mark(happened.version or 0))
@@ -104,15 +93,20 @@ def columns_of(records: Sequence[LogRecord]) -> tuple[dict[str, Any], list[Any]]
         plain, source, published_ms = False, 0, -1
         stated: list[int] = []
         try:
-            if record.about is not None and not record.value.startswith(b"{") and record.kafka_topic.startswith("publish."):
+            if (
+                record.about is not None
+                and not (record.value or b"").startswith(b"{")
+                and record.kafka_topic.startswith("publish.")
+            ):
                 message = decode_message(record.value, LIMITS)
                 plain, stated = True, sorted(fact_hashes(record.event, message.fields))  # Java has its own order
                 source, published_ms = numbers_of(message)
         except BadMessage:
             pass
-        for name in COLUMNS[:7]:
-            columns[name].append(KINDS.index(record.kind) if name == "kind" else getattr(record, name))
-        for name, value in zip(COLUMNS[7:], (plain, record.event, source, published_ms), strict=True):
+        place = record.kafka_topic, record.partition, record.offset, record.append_ms
+        numbers = plain, record.event, source, published_ms
+        cells = KINDS.index(kind_of(record)), *place, record.key, record.value, *numbers
+        for name, value in zip(COLUMNS, cells, strict=True):
             columns[name].append(value)
         facts.append(stated)
     return columns, facts

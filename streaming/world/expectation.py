@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from streaming.wire.codec import notification_dict
+from streaming.wire.notification import notification_dict
 from streaming.world.dry_run import Told
 from streaming.world.script import BadLine
 from tidings.values import Value, plain, same

@@ -21,7 +21,7 @@ from streaming.model.entry import Entry, Origin
 from streaming.model.inputs import Arrived, Input, Marked, Progressed, Refused, Ticked
 from streaming.model.links import PassedOn, Stamp
 from streaming.model.outputs import Decided, Output, PutAside, Tell
-from streaming.wire.codec import encode_message
+from streaming.wire.message import encode_message
 from tidings.control import Snapshot
 from tidings.errors import Unreadable
 from tidings.message import Message

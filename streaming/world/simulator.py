@@ -19,8 +19,8 @@ from streaming.model.entry import Origin
 from streaming.model.inputs import Arrived, Heard, Input, Marked, Progressed, Ticked
 from streaming.model.links import LinkRecord, PassedOn
 from streaming.model.outputs import Output, Send, Tell
-from streaming.wire import crossing
-from streaming.wire.codec import encode_message
+from streaming.wire.link import encode_link
+from streaming.wire.message import encode_message
 from tidings import names
 from tidings.message import Message
 from topology.plan import Plan
@@ -151,7 +151,7 @@ class Simulator:
 
     def _send(self, send: Send) -> None:
         link = (send.sender, send.to)
-        size = len(crossing.encode(send.record, send.stamp)) if self._sizes else 0
+        size = len(encode_link(send.record, send.stamp)) if self._sizes else 0
         crossed = self.crossed.setdefault(link, Crossed())
         crossed.records += 1
         crossed.bytes += size

@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from clients.log import Record
 from streaming.model.books import total
 from streaming.model.outputs import Outcome
-from streaming.wire.codec import decode_notification, encode_notification
+from streaming.wire.aside import read_aside
+from streaming.wire.notification import decode_notification, encode_notification
+from streaming.wire.record import Record
 from testing.service import RunningService, wait_for
 from tidings import names
 
@@ -88,7 +89,6 @@ def _unequal_repeats(told: Iterable[Record]) -> list[str]:
 
 def _origin(record: Record) -> tuple[str, int, int] | None:
     """Where a record that was put aside stands; control records are no messages."""
-    headers = {name: (value or b"").decode() for name, value in record.headers}
-    if headers["origin"] == names.CONTROL:
-        return None
-    return headers["origin"], int(headers["partition"]), int(headers["offset"])
+    aside = read_aside(record.headers)
+    origin = aside.origin
+    return None if aside.is_control else (origin.kafka_topic, origin.partition, origin.offset)

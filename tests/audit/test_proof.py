@@ -9,16 +9,19 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace as record_with
 
 from audit.comparison import CompareScope, Finding
 from audit.proof import BadPlace, Proof, Written, compare, since_of
-from audit.replay import Log, LogRow, Replay, decide
+from audit.replay import Log, Replay, decide
 from clients import control
-from clients.log import Record
 from streaming.broker.state import Rules
 from streaming.model.outputs import Outcome, PutAside
-from streaming.wire.codec import MessageLimits, decode_notification, encode_notification
-from streaming.wire.inputs import MARK, MESSAGE, TICK
+from streaming.wire.aside import aside_record
+from streaming.wire.clock import MARK_START, Tick, decode_tick, encode_tick
+from streaming.wire.message import MessageLimits
+from streaming.wire.notification import decode_notification, encode_notification
+from streaming.wire.record import Record
 from streaming.world.one_broker import subscription, topic
 from tidings import names
 from tidings.notification import Encoding
@@ -36,21 +39,21 @@ class Script:
 
     now_ms: int = 1_000_000
     records: list[dict[str, Any]] = field(default_factory=lambda: list(CONTROL))
-    ticks: list[LogRow] = field(default_factory=list)
-    rows: list[LogRow] = field(default_factory=list)
+    ticks: list[Record] = field(default_factory=list)
+    rows: list[Record] = field(default_factory=list)
     service: str = "s1"
 
     def tick(self, after_ms: int = 1000, service: str | None = None) -> None:
         self.now_ms += after_ms
-        said = {"service": service or self.service, "version": len(self.records), "partitions": ["clock-0", PARTITION]}
-        self.ticks.append(LogRow(TICK, names.CLOCK, 0, len(self.ticks), self.now_ms, None, json.dumps(said).encode()))
-        self.rows.append(LogRow(MARK, "publish.b1", 0, len(self.rows), self.now_ms, None, names.MARK_START))
+        tick = Tick(service or self.service, len(self.records), ("clock-0", PARTITION))
+        self.ticks.append(Record(names.CLOCK, 0, len(self.ticks), self.now_ms, None, encode_tick(tick)))
+        self.rows.append(Record("publish.b1", 0, len(self.rows), self.now_ms, None, MARK_START))
 
     def publish(self, fields: dict[str, Any], key: str = "k", topic: str = "incident", **more: Any) -> None:
         self.raw(json.dumps({"topic": topic, "key": key, "fields": fields, **more}).encode())
 
     def raw(self, value: bytes | None) -> None:
-        self.rows.append(LogRow(MESSAGE, "publish.b1", 0, len(self.rows), self.now_ms, b"key", value))
+        self.rows.append(Record("publish.b1", 0, len(self.rows), self.now_ms, b"key", value))
 
     def control(self) -> list[Record]:
         keyed = [(f"{record['kind']}/{record['name']}", record) for record in self.records]
@@ -58,11 +61,7 @@ class Script:
 
     def log(self, lost: int = 0) -> Log:
         """The log, or what is left of it when so many records of the input are deleted."""
-        ticks = [
-            (t, row)
-            for row in self.ticks
-            if (t := control.read_tick(Record(names.CLOCK, 0, row.offset, row.append_ms, None, row.value)))
-        ]
+        ticks = [(tick, record) for record in self.ticks if (tick := decode_tick(record))]
         rows = tuple(self.rows[lost:])
         cuts = {PARTITION: rows[0].append_ms if rows else None} if lost else {}
         return Log(tuple(ticks), tuple(control.fold(self.control())), rows, frozenset({"b1"}), cuts)
@@ -82,18 +81,10 @@ def as_written(log: Log, later_ms: int = 5) -> Written:
     ]
     aside: dict[Outcome, list[Record]] = {Outcome.LATE: [], Outcome.DEAD_LETTERED: []}
     for put in (output for output in replay.outputs if isinstance(output, PutAside)):
-        origin = put.origin
-        said = {
-            "reason": put.reason,
-            "detail": put.detail,
-            "origin": origin.kafka_topic,
-            "partition": origin.partition,
-            "offset": origin.offset,
-        }
-        headers = tuple((name, str(value).encode()) for name, value in said.items())
+        origin, found = put.origin, aside[put.outcome]
         row = rows[origin.kafka_topic, origin.partition, origin.offset]
-        found = aside[put.outcome]
-        found.append(Record("x", 0, len(found), origin.append_ms + later_ms, row.record_key, row.value, headers))
+        headers = tuple(aside_record(put, row.entry).headers)
+        found.append(Record("x", 0, len(found), origin.append_ms + later_ms, row.key, row.value, headers))
     return Written(tuple(delivered), tuple(aside[Outcome.LATE]), tuple(aside[Outcome.DEAD_LETTERED]), replay.books)
 
 
@@ -161,7 +152,7 @@ class TestDifferences:
         written = as_written(log)
         one = written.delivered[0]
         note = replace(decode_notification(one.value or b""), id="stranger")
-        extra = replace(one, value=encode_notification(note, Encoding.JSON))
+        extra = record_with(one, value=encode_notification(note, Encoding.JSON))
         assert found(prove(log, replace(written, delivered=(*written.delivered, extra)))) == [("notification", "beside")]
 
     @pytest.mark.parametrize("beside_the_right_one", [False, True])
@@ -170,7 +161,7 @@ class TestDifferences:
         written = as_written(log)
         one = written.delivered[0]
         note = replace(decode_notification(one.value or b""), reports=9)
-        wrong = replace(one, value=encode_notification(note, Encoding.JSON))
+        wrong = record_with(one, value=encode_notification(note, Encoding.JSON))
         right = (one,) if beside_the_right_one else ()
         proof = prove(log, replace(written, delivered=(*right, wrong, *written.delivered[1:])))
         assert (found(proof), proof.notifications.other) == ([("notification", "other")], 1)
@@ -178,7 +169,7 @@ class TestDifferences:
     def test_on_another_kafka_topic_it_is_missing_and_beside(self):
         log = busy().log()
         written = as_written(log)
-        moved = replace(written.delivered[0], kafka_topic="notify.press")
+        moved = record_with(written.delivered[0], kafka_topic="notify.press")
         assert sorted(found(prove(log, replace(written, delivered=(moved, *written.delivered[1:]))))) == [
             ("notification", "beside"),
             ("notification", "missing"),
@@ -189,10 +180,10 @@ class TestDifferences:
         written = as_written(log)
         (late,), (first, second) = written.late, written.dead_letters
         assert found(prove(log, replace(written, late=()))) == [("late", "missing")]
-        assert found(prove(log, replace(written, dead_letters=(first, replace(second, value=b"touched"))))) == [
+        assert found(prove(log, replace(written, dead_letters=(first, record_with(second, value=b"touched"))))) == [
             ("dead-letter", "other")
         ]
-        elsewhere = replace(late, headers=tuple((n, b"99" if n == "offset" else v) for n, v in late.headers))
+        elsewhere = record_with(late, headers=tuple((n, b"99" if n == "offset" else v) for n, v in late.headers))
         assert found(prove(log, replace(written, late=(late, elsewhere)))) == [("late", "beside")]
 
     def test_the_books(self):
@@ -225,7 +216,7 @@ class TestNotYet:
         written = as_written(log)
         one = written.delivered[0]
         note = replace(decode_notification(one.value or b""), id="later")
-        later = replace(one, value=encode_notification(note, Encoding.JSON), append_ms=script.now_ms + 1)
+        later = record_with(one, value=encode_notification(note, Encoding.JSON), append_ms=script.now_ms + 1)
         assert prove(log, replace(written, delivered=(*written.delivered, later))).same
 
     def test_what_came_after_the_last_tick_may_not_be_told_yet(self):
@@ -377,7 +368,7 @@ class TestALogThatForgets:
         written = as_written(script.log())
         one = written.delivered[0]
         note = replace(decode_notification(one.value or b""), id="of the other")
-        old = replace(one, value=encode_notification(note, Encoding.JSON))
+        old = record_with(one, value=encode_notification(note, Encoding.JSON))
         script.tick(service="s2")
         script.tick(service="s2")
         log = script.log()
@@ -430,5 +421,5 @@ def test_in_a_whole_log_whatever_is_lost_or_made_up_is_found(stream, data):
     one = written.delivered[which]
     note = replace(decode_notification(one.value or b""), event="x" * 24, id="made up")
     encoding = Encoding.JSON if (one.value or b"").startswith(b"{") else Encoding.AVRO
-    made_up = replace(one, value=encode_notification(note, encoding))
+    made_up = record_with(one, value=encode_notification(note, encoding))
     assert found(prove(log, replace(written, delivered=(*written.delivered, made_up)))) == [("notification", "beside")]

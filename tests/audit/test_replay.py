@@ -17,7 +17,7 @@ from audit.story import Delivered, Reported, StoryTold, delivered, story
 from clients import control
 from clients.books import from_dict, read_books, suppressed_share, to_dict
 from clients.connection import Connection
-from clients.log import Record, read_all
+from clients.log import read_all
 from clients.topics import delivery_specs, ensure_topics, publish_specs, service_topics
 from producers.publisher import Publisher
 from service.kafka.embedded import EmbeddedKafka
@@ -25,7 +25,10 @@ from service.kafka.java import Java
 from streaming.broker.state import Rules
 from streaming.model.books import Books
 from streaming.model.outputs import Outcome
-from streaming.wire.codec import MessageLimits, encode_notification
+from streaming.wire.clock import MARK_START, Tick, encode_tick
+from streaming.wire.message import MessageLimits
+from streaming.wire.notification import encode_notification
+from streaming.wire.record import Record
 from tidings import names
 from tidings.message import Message
 from tidings.notification import Encoding, Reason
@@ -50,10 +53,9 @@ class Scene:
         self.tick(version)
 
     def tick(self, version: int, service: str = "s1") -> None:
-        said = {"service": service, "version": version, "partitions": PARTITIONS, "ms": 0}
-        self.write(names.CLOCK, json.dumps(said).encode())
+        self.write(names.CLOCK, encode_tick(Tick(service, version, PARTITIONS)))
         for partition in (0, 1):
-            self.write("publish.b1", names.MARK_START, partition=partition)
+            self.write("publish.b1", MARK_START, partition=partition)
 
     def write(self, kafka_topic: str, value: bytes | None, **more: Any) -> None:
         self._producer.produce(kafka_topic, value, **more)

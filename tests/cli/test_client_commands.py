@@ -24,7 +24,9 @@ from service.kafka.embedded import EmbeddedKafka
 from service.kafka.java import Java
 from streaming.model.books import Books
 from streaming.model.outputs import Outcome
-from streaming.wire.codec import MessageLimits, decode_message, encode_notification
+from streaming.wire.clock import MARK_START, Tick, encode_tick
+from streaming.wire.message import MessageLimits, decode_message
+from streaming.wire.notification import encode_notification
 from testing.commands import Tidings
 from tidings import names
 from tidings.notification import Encoding, Notification, Reason
@@ -194,9 +196,9 @@ def service(connection: Connection) -> Iterator[None]:
 
 def tick(connection: Connection, version: int) -> None:
     partitions = ["clock-0", "publish.b1-0", "publish.b1-1"]
-    write(connection, names.CLOCK, json.dumps({"service": "cli", "version": version, "partitions": partitions, "ms": 0}))
+    write(connection, names.CLOCK, encode_tick(Tick("cli", version, tuple(partitions))))
     for partition in (0, 1):
-        write(connection, "publish.b1", names.MARK_START, partition=partition)
+        write(connection, "publish.b1", MARK_START, partition=partition)
 
 
 _producers: dict[str, Any] = {}
@@ -247,7 +249,7 @@ class TestPublish:
         (tmp_path / "m.jsonl").write_text(self.MESSAGES.replace('"t"', '"of-a-file"'))
         assert here("publish", "m.jsonl").out == "2 messages published at b1\n"
         assert here("publish", "--json", "--avro", stdin=self.MESSAGES).json == {"published": 2, "broker": "b1"}
-        values = [record.value for record in read_all(connection, ["publish.b1"]) if record.value != names.MARK_START]
+        values = [record.value for record in read_all(connection, ["publish.b1"]) if record.value != MARK_START]
         found = [decode_message(value, MessageLimits()) for value in values[-4:]]
         assert {message.topic for message in found} == {"of-a-file", "t"}
         assert [message.fields["a"] for message in found if message.topic == "t"] == [1, 2]

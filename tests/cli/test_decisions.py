@@ -15,12 +15,12 @@ import pytest
 from cli.decisions import Savings, Wanted, decision_line, windows_table
 from cli.show import span
 from clients.connection import Connection
-from clients.decisions import Decided, decision_dict
 from clients.topics import ensure_topics, service_topics
 from service.kafka.embedded import EmbeddedKafka
 from service.kafka.java import Java
 from streaming.model.outputs import FilterDecided
 from streaming.model.windows import WindowDecided
+from streaming.wire.decisions import AnyDecided, decision_dict
 from testing.commands import Said, Tidings
 from tidings import names
 
@@ -33,10 +33,10 @@ FORWARDED = WindowDecided(
 )
 BACK = replace(FORWARDED, sender="b2", to="b1", topic="noise", would={"forward": 0, "aggregate": 0}, items=1, sent=0)
 FILTER = FilterDecided("b1", "incident", 0, 60_000, "profile", "below-98%", 1200, 40, {"event": 1200, "profile": 40})
-ALL: tuple[Decided, ...] = (AGGREGATED, FILTER, FORWARDED, BACK)
+ALL: tuple[AnyDecided, ...] = (AGGREGATED, FILTER, FORWARDED, BACK)
 
 
-def line(*decided: Decided) -> str:
+def line(*decided: AnyDecided) -> str:
     """The line of the last of them, without its time."""
     savings = Savings()
     for each in decided:
@@ -71,7 +71,7 @@ def test_a_choice_of_a_filter_has_its_own_form() -> None:
 
 
 @pytest.mark.parametrize("decided", [AGGREGATED, FILTER])
-def test_strangers_move_no_cursor(decided: Decided) -> None:
+def test_strangers_move_no_cursor(decided: AnyDecided) -> None:
     written = {"sender", "topic", "reason", "to", "subscription", "decider"} & set(decided.__slots__)
     texts = dict.fromkeys(written, "\x1b[2J[red]")
     said = line(replace(decided, **texts, would={"\x1b[1m": 3}))
@@ -98,7 +98,7 @@ def test_strangers_move_no_cursor(decided: Decided) -> None:
         ({"topic": "incident", "sender": "b1"}, [FILTER]),
     ],
 )
-def test_what_is_asked_for(asked: dict[str, str], found: list[Decided]) -> None:
+def test_what_is_asked_for(asked: dict[str, str], found: list[AnyDecided]) -> None:
     assert list(filter(Wanted(**asked), ALL)) == found
 
 
@@ -152,7 +152,7 @@ class Script:
     def __exit__(self, *_: object) -> None:
         self.left = []
 
-    def receive(self, _timeout_s: float) -> Decided | None:
+    def receive(self, _timeout_s: float) -> AnyDecided | None:
         if not self.left:
             raise KeyboardInterrupt
         return self.left.pop(0)
@@ -256,7 +256,7 @@ def connection(java: Java, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield connection
 
 
-def choose(connection: Connection, *decided: Decided) -> None:
+def choose(connection: Connection, *decided: AnyDecided) -> None:
     producer = connection.producer()
     for each in decided:
         producer.produce(names.DECISIONS, json.dumps(decision_dict(each)).encode(), partition=0)

@@ -19,7 +19,8 @@ from clients.subscriber import Subscriber
 from clients.topics import TopicSpec, delivery_specs, ensure_topics, partitions_of, publish_specs, service_topics
 from producers.publisher import Publisher
 from service.kafka.embedded import EmbeddedKafka
-from streaming.wire.codec import MessageLimits, decode_message, encode_message, encode_notification
+from streaming.wire.message import MessageLimits, decode_message, encode_message
+from streaming.wire.notification import encode_notification
 from tidings import names
 from tidings.errors import BadConfig, KafkaUnreachable, TidingsError
 from tidings.message import Message

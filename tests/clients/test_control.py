@@ -14,6 +14,7 @@ from clients.connection import Connection
 from clients.control import apply, last_ticks, read_control, read_file, service_is_alive, wait_adopted
 from service.kafka.embedded import EmbeddedKafka
 from service.kafka.java import Java
+from streaming.wire.clock import Tick, encode_tick
 from tidings import names
 from tidings.errors import BadControl, TidingsError
 
@@ -144,7 +145,7 @@ class TestOnKafka:
 
 def tick(connection: Connection, version: int) -> None:
     producer = connection.producer()
-    producer.produce(names.CLOCK, json.dumps({"service": "s1", "version": version, "partitions": ["clock-0"], "ms": 0}))
+    producer.produce(names.CLOCK, encode_tick(Tick("s1", version, ("clock-0",))))
     producer.flush(10)
 
 

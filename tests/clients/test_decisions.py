@@ -13,53 +13,25 @@ from hypothesis import strategies as st
 
 from clients import decisions
 from clients.connection import Connection
-from clients.decisions import (
-    Choices,
-    DecisionReader,
-    WindowTraffic,
-    crossed_by_books,
-    decision_dict,
-    read_decision,
-    read_decisions,
-    total,
-)
-from clients.log import Record
+from clients.decisions import Choices, DecisionReader, WindowTraffic, crossed_by_books, read_decisions, total
 from streaming.model.books import Books
 from streaming.model.outputs import FilterDecided
 from streaming.model.windows import WindowDecided
-from streaming.spark import events, windows
+from streaming.wire.decisions import decision_dict, read_decision
+from streaming.wire.outgoing import to_records
+from streaming.wire.record import Record
 from tidings import names
 from tidings.errors import TidingsError
 
 COUNTS = st.integers(0, 10**6)
-TIMES = st.integers(0, 10**13)
-TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 WINDOWS = st.builds(
     WindowDecided,
     sender=st.sampled_from(["b1", "b2", "b-3"]),
     to=st.sampled_from(["b1", "b2", "b-3"]),
-    topic=TEXTS,
-    subscription=TEXTS,
-    start_ms=TIMES,
-    end_ms=TIMES,
-    decider=TEXTS,
     choice=st.sampled_from(["forward", "aggregate"]),
-    reason=TEXTS,
     items=COUNTS,
     sent=COUNTS,
     would=st.dictionaries(st.sampled_from(["forward", "aggregate", "wad", "adock"]), COUNTS),
-)
-FILTERS = st.builds(
-    FilterDecided,
-    sender=TEXTS,
-    topic=TEXTS,
-    start_ms=TIMES,
-    end_ms=TIMES,
-    choice=TEXTS,
-    reason=TEXTS,
-    offered=COUNTS,
-    sent=COUNTS,
-    would=st.dictionaries(TEXTS, COUNTS),
 )
 
 ONE = WindowDecided(
@@ -72,21 +44,12 @@ OTHER = WindowDecided(
 
 def wire(decided: WindowDecided | FilterDecided) -> bytes:
     """As the service writes it."""
-    no_rows: Any = None
-    of_window = isinstance(decided, WindowDecided)
-    written = windows.to_records([decided]) if of_window else events.to_records([decided], no_rows, "s", 0)
-    [(kafka_topic, _, value, _)] = written
-    assert kafka_topic == names.DECISIONS
-    return bytes(value)
+    [record] = to_records([decided], "s", 0)
+    assert record.topic == names.DECISIONS
+    return record.value or b""
 
 
 # ---- records ----------------------------------------------------------------------------------------------------------
-
-
-@given(decided=WINDOWS | FILTERS)
-def test_what_the_service_writes_reads_back_and_is_shown_in_the_same_words(decided: WindowDecided | FilterDecided) -> None:
-    assert read_decision(wire(decided)) == decided
-    assert decision_dict(decided) == json.loads(wire(decided))
 
 
 def spoiled(**changes: Any) -> bytes:
@@ -124,10 +87,6 @@ def test_what_is_no_choice_is_passed_over(value: bytes | None) -> None:
     with pytest.raises(ValueError, match="not a choice"):
         read_decision(value)
     assert Choices().take(value) is None
-
-
-def test_what_a_newer_service_adds_does_no_harm() -> None:
-    assert read_decision(spoiled(more={"a": 1})) == ONE
 
 
 def test_a_choice_that_a_crash_wrote_again_counts_once() -> None:

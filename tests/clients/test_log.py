@@ -9,9 +9,10 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from clients.connection import Connection
-from clients.log import Record, read_all, scan
+from clients.log import read_all, scan
 from clients.topics import TopicSpec, ensure_topics
 from service.kafka.embedded import EmbeddedKafka
+from streaming.wire.record import Record
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as record_with
 
 from audit.replay import Replay
-from clients.log import Record
 from streaming.model.books import Books, total
+from streaming.model.entry import Entry
 from streaming.model.outputs import PutAside, Tell
-from streaming.wire.codec import encode_notification
+from streaming.wire.aside import aside_record
+from streaming.wire.notification import encode_notification
+from streaming.wire.record import Record
 from streaming.world.one_broker import Script, subscription, topic
 from testing.chaos.soak import MEASURES, Sample, SoakPlan, grown
 from testing.chaos.verdict import judge
@@ -50,8 +53,7 @@ def _told(tell: Tell) -> Record:
 
 def _aside(aside: PutAside) -> Record:
     at = aside.origin
-    headers = {"origin": at.kafka_topic, "partition": str(at.partition), "offset": str(at.offset)}
-    return Record(names.DEAD_LETTER, 0, 0, at.append_ms, None, b"", tuple((k, v.encode()) for k, v in headers.items()))
+    return Record(names.DEAD_LETTER, 0, 0, at.append_ms, None, b"", tuple(aside_record(aside, Entry(at, None, b"")).headers))
 
 
 @pytest.fixture
@@ -77,7 +79,7 @@ def test_what_was_not_told_is_seen(service: Any):
 
 def test_what_was_told_beside_the_reference_is_seen(service: Any):
     first = service.records[0]
-    service.records.append(replace(first, value=first.value.replace(b'"f0"', b'"g0"')))
+    service.records.append(record_with(first, value=first.value.replace(b'"f0"', b'"g0"')))
     faults = judge(service, 6).faults
     assert any(fault.startswith("told beside the reference") for fault in faults)
     assert any("has 2 contents" in fault for fault in faults)
@@ -96,13 +98,13 @@ def test_what_was_not_put_aside_is_seen(service: Any):
 
 def test_what_was_put_aside_beside_the_reference_is_seen(service: Any):
     headers = (("origin", b"publish.b1"), ("partition", b"0"), ("offset", b"1"))
-    service.records.append(replace(service.records[-1], headers=headers))
+    service.records.append(record_with(service.records[-1], headers=headers))
     assert [fault[:10] for fault in judge(service, 6).faults] == ["put aside "]
 
 
 def test_control_records_that_were_put_aside_are_no_messages(service: Any):
     headers = (("origin", b"control"), ("partition", b"0"), ("offset", b"1"))
-    service.records.append(replace(service.records[-1], headers=headers))
+    service.records.append(record_with(service.records[-1], headers=headers))
     assert not judge(service, 6).faults
 
 

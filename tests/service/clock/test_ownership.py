@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from clients.control import Tick
 from service.clock import ownership
+from streaming.wire.clock import Tick
 from tidings.errors import BrokerTaken
 
 
@@ -23,7 +23,7 @@ class Clock:
 
 
 def tick(service: str, brokers: str | None, offset: int) -> Tick:
-    return Tick(service, 1, (), 0, None if brokers is None else frozenset(brokers.split(",")), offset)
+    return Tick(service, 1, brokers=None if brokers is None else frozenset(brokers.split(",")), offset=offset)
 
 
 def free(brokers: str | None, gone_s: float = 0.3) -> None:

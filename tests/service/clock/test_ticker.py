@@ -8,7 +8,11 @@ from typing import Any
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME
 
 from service.clock.ticker import Ticker
-from streaming.wire import inputs
+from streaming.model.inputs import Marked, Progressed, Ticked
+from streaming.wire.clock import TickerIdentity
+from streaming.wire.inputs import read
+from streaming.wire.message import MessageLimits
+from streaming.wire.record import Record
 
 
 class Delivered:
@@ -61,7 +65,7 @@ class Connection:
 
 def ticking() -> tuple[Ticker, Producer, dict[str, int]]:
     connection, ends = Connection(), dict[str, int]()
-    ticker = Ticker(connection, inputs.TickerIdentity("svc", "secret"), 1000, frozenset({"b1"}), lambda: ends)  # type: ignore[arg-type]
+    ticker = Ticker(connection, TickerIdentity("svc", "secret"), 1000, frozenset({"b1"}), lambda: ends)  # type: ignore[arg-type]
     ticker.adopt(7, {"publish.b1": 2})
     return ticker, connection.made, ends
 
@@ -106,9 +110,8 @@ def test_a_tick_reads_as_it_was_written() -> None:
     tick(ticker, producer)
     ends.update({"clock-0": 1, "publish.b1-0": 1, "publish.b1-1": 1})
     tick(ticker, producer)
-    value = json.dumps(producer.ticks[-1]).encode()
-    own = inputs._tick(value, 2_000, inputs.TickerIdentity("svc", "secret"))
+    record = Record("clock", 0, 1, 2_000, None, json.dumps(producer.ticks[-1]).encode())
     partitions = ("clock-0", "publish.b1-0", "publish.b1-1")
-    said = inputs.Progressed(2_000, "svc", frozenset({"b1"}), 1_000, 7)
-    assert own == [inputs.Ticked(2_000, 7, partitions), said]
-    assert inputs._tick(value, 2_000, inputs.TickerIdentity("another", "secret")) == [said]
+    said, mark = Progressed(2_000, "svc", frozenset({"b1"}), 1_000, 7), Marked("clock-0", 2_000)
+    assert read(record, MessageLimits(), TickerIdentity("svc", "secret")) == [Ticked(2_000, 7, partitions), said, mark]
+    assert read(record, MessageLimits(), TickerIdentity("another", "secret")) == [said, mark]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from streaming.model.outputs import PutAside
-from streaming.wire.codec import MessageLimits, decode_message
+from streaming.wire.message import MessageLimits, decode_message
 from streaming.world.one_broker import broker, link, plan, subscription, topic
 from streaming.world.simulator import Simulator
 from tidings.message import Message

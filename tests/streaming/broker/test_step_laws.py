@@ -12,7 +12,7 @@ from streaming.broker.state import BucketState
 from streaming.broker.step import step
 from streaming.model.inputs import Arrived, Marked, Ticked
 from streaming.model.outputs import Tell
-from streaming.wire.codec import encode_notification
+from streaming.wire.notification import encode_notification
 from streaming.world.one_broker import PARTITION, Script, subscription, topic
 from tidings import event as events
 from tidings.registers import Bounds

@@ -17,8 +17,10 @@ from streaming.model.event import Span
 from streaming.model.links import EventNews, Stamp
 from streaming.spark.routing import Routing, routed
 from streaming.spark.session import start_session, stop_session
-from streaming.wire import avro, crossing
-from streaming.wire.codec import MessageLimits, decode_message, encode_message
+from streaming.wire import avro
+from streaming.wire.clock import MARK_START
+from streaming.wire.link import encode_link
+from streaming.wire.message import MessageLimits, decode_message, encode_message
 from tidings import names
 from tidings.errors import BadMessage
 from tidings.message import Message
@@ -141,7 +143,7 @@ def test_ticks_and_marks_go_to_every_bucket(spark):
     records = [
         (names.CLOCK, 0, 0, b'{"service":"svc","version":1,"partitions":[]}'),
         (names.CLOCK, 0, 1, b'{"service":"other","version":1,"partitions":[]}'),
-        ("publish.b1", 0, 2, names.MARK_START + b" svc 1 x"),
+        ("publish.b1", 0, 2, MARK_START + b" svc 1 x"),
     ]
     found = [(row.offset, KINDS[row.kind], row.bucket) for row in run(spark, records)]
     assert found == [(offset, kind, n) for offset, kind in enumerate(["tick", "tick", "mark"]) for n in range(5)]
@@ -149,7 +151,7 @@ def test_ticks_and_marks_go_to_every_bucket(spark):
 
 def test_a_record_of_a_link_goes_by_its_topic_and_key_and_is_never_plain(spark):
     news = EventNews("t", "k", "e", Span(0, 0), {}, 1, 1, False, False)
-    (row,) = run(spark, [("link.b2.b1", 0, 0, crossing.encode(news, Stamp("x", 1)))])
+    (row,) = run(spark, [("link.b2.b1", 0, 0, encode_link(news, Stamp("x", 1)))])
     assert (row.event, row.plain) == (event_hash("secret", ("b1", "t", "k")), False)
     (row,) = run(spark, [("link.b2.b1", 0, 0, VALUES["good"])])
     assert (row.event, row.plain) == (0, False)

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.wire import avro
-from streaming.wire.codec import MessageLimits, decode_message, decode_notification, encode_message
+from streaming.wire.message import MessageLimits, decode_message, encode_message
+from streaming.wire.notification import decode_notification
 from tidings.errors import BadMessage, Unreadable
 from tidings.message import Message
 from tidings.notification import Encoding

@@ -11,17 +11,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from clients.books import NewestBooks
-from clients.control import Tick, read_tick
-from clients.decisions import read_decision
-from clients.log import Record
-from service.clock.keeper import ControlKeeper
-from service.clock.ticker import Ticker
 from streaming.model.address import Address
 from streaming.model.books import Books
 from streaming.model.entry import Entry, Origin
@@ -29,15 +22,21 @@ from streaming.model.event import Elsewhere, OpenEvent, Span, Tombstone
 from streaming.model.items import Aggregated, Publication, Through
 from streaming.model.ledger import Ledger
 from streaming.model.links import EventNews, HandOver, LinkRecord, PassedOn, Stamp, WindowRecord
-from streaming.model.outputs import FilterDecided, MessageReason, Offer, Outcome, PutAside, Send, Tell
-from streaming.model.windows import Clocked, Offered, WindowDecided
-from streaming.spark import events, windows
-from streaming.wire import crossing, offers
-from streaming.wire.codec import MessageLimits, decode_message, decode_notification, encode_message
-from streaming.wire.inputs import MOST_VALUE_BYTES, TickerIdentity
+from streaming.model.outputs import FilterDecided, MessageReason, Offer, Outcome, Output, PutAside, Send, Tell
+from streaming.model.windows import Clocked, Offered, WindowDecided, WindowInput, WindowOutput
+from streaming.wire import offers
+from streaming.wire.aside import Aside, aside_record, control_aside_record, read_aside
+from streaming.wire.books import books_records, read_books
+from streaming.wire.clock import Tick, TickerIdentity, decode_tick, encode_tick
+from streaming.wire.decisions import read_decision
+from streaming.wire.link import decode_link
+from streaming.wire.message import MessageLimits, decode_message, encode_message
+from streaming.wire.notification import decode_notification
+from streaming.wire.outgoing import to_records
+from streaming.wire.record import MOST_VALUE_BYTES, Outgoing, Record
 from tidings import names
 from tidings.aggregate import parse
-from tidings.errors import BadControl, Unreadable
+from tidings.errors import Unreadable
 from tidings.message import Message
 from tidings.notification import Digested, Encoding, Notification, Reason, ToldWindow
 from tidings.partial import added, empty
@@ -46,10 +45,8 @@ from tidings.registers import Claim, Join, Register
 GOLDEN = Path(__file__).parent / "golden"
 LIMITS = MessageLimits()
 SERVICE = "s1"
+TICKER = TickerIdentity(SERVICE, "secret")
 ENTERED_MS = 1_800_000_000_250
-
-Written = tuple[str, bytes | None, bytes | None, list[tuple[str, bytes]]]
-"""Kafka topic, key, value and headers."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,7 @@ class Example:
     """A value, and the record that says it. ``read`` gives the value back."""
 
     value: Any
-    write: Callable[[Any], Any]
+    write: Callable[[Any], Outgoing]
     read: Callable[[Record], Any]
     found: Any = None
     """What ``read`` gives, if it is not the value itself."""
@@ -161,112 +158,105 @@ BOOKS = Books(
 # ---- how it is written and read ---------------------------------------------------------------------------------------
 
 
-def published(encoding: Encoding) -> Callable[[Message], Written]:
-    def write(message: Message) -> Written:
-        return "publish.b1", names.record_key(message.topic, message.key), encode_message(message, encoding), []
+def done(output: Output | WindowOutput) -> Outgoing:
+    """The record for something that a pipeline says is to be done."""
+    [record] = to_records([output], SERVICE, 3)
+    return record
+
+
+def published(encoding: Encoding) -> Callable[[Message], Outgoing]:
+    def write(message: Message) -> Outgoing:
+        return Outgoing("publish.b1", names.record_key(message.topic, message.key), encode_message(message, encoding), [])
 
     return write
 
 
-def told(encoding: Encoding) -> Callable[[Notification], Written]:
-    return lambda notification: one(events.to_records([Tell("notify.ops", encoding, notification, 0)], None, SERVICE, 3))
+def told(encoding: Encoding) -> Callable[[Notification], Outgoing]:
+    return lambda notification: done(Tell("notify.ops", encoding, notification, 0))
 
 
-def one(records: Any) -> Any:
-    [record] = records
-    return record
+def sent(record: LinkRecord) -> Outgoing:
+    return done(Send("b1", "b2", record, STAMP, 0))
 
 
-def sent(record: LinkRecord) -> Written:
-    first, second = (
-        one(events.to_records([Send("b1", "b2", record, STAMP, 0)], None, SERVICE, 3)),
-        one(windows.to_records([Send("b1", "b2", record, STAMP, 0)])),
-    )
-    assert first == second
-    return first
+def marked(version: int) -> Outgoing:
+    return Outgoing("publish.b1", None, TICKER.mark(version), [])
+
+
+def ticked(tick: Tick) -> Outgoing:
+    return Outgoing(names.CLOCK, None, encode_tick(tick), [])
+
+
+def counted(bucket: int | str) -> Callable[[Books], Outgoing]:
+    def write(books: Books) -> Outgoing:
+        [record] = books_records(SERVICE, bucket, {}, {"b1": books})
+        return record
+
+    return write
+
+
+def cut_short(put: PutAside) -> Outgoing:
+    """The golden file has only the beginning of a value that was too long."""
+    record = aside_record(put, Entry(put.origin, None, b"x" * MOST_VALUE_BYTES))
+    return record._replace(value=(record.value or b"")[:9])
+
+
+def refused_control(detail: str) -> Outgoing:
+    return control_aside_record(Record("control", 0, 4, ENTERED_MS, b"topic/incident", b'{"hold_ms": -1}'), detail)
+
+
+def read_message(record: Record) -> Message:
+    return decode_message(record.value, LIMITS)
+
+
+def read_notification(record: Record) -> Notification:
+    return decode_notification(record.value or b"")
 
 
 def heard(record: Record) -> LinkRecord:
-    found, stamp = crossing.decode(record.value, LIMITS)
+    found, stamp = decode_link(record.value, LIMITS)
     assert stamp == STAMP
     return found
 
 
-class Producer:
-    def __init__(self) -> None:
-        self.records: list[Written] = []
-
-    def produce(self, topic: str, value: Any = None, partition: int = -1, key: Any = None, headers: Any = None, **_: Any) -> None:
-        self.records.append((topic, key, value.encode() if isinstance(value, str) else value, headers or []))
-
-    def poll(self, _: float) -> None: ...
-
-    def flush(self, *_: float) -> None: ...
+def read_offers(record: Record) -> WindowInput:
+    return offers.read(record.key or b"", record.value or b"")
 
 
-def ticked(said: tuple[int, tuple[int | None, int], frozenset[str] | None]) -> list[Written]:
-    version, done, brokers = said
-    producer = Producer()
-    connection: Any = SimpleNamespace(producer=lambda **_: producer)
-    ticker = Ticker(connection, TickerIdentity(SERVICE, "secret"), 1000, brokers)
-    ticker._done = done
-    ticker.adopt(version, {"publish.b1": 1})
-    ticker.tick()
-    ticker._leave()
-    return producer.records
+def headers_of(record: Record) -> Aside:
+    return read_aside(record.headers)
 
 
-def refused_control(said: tuple[Origin, str]) -> Written:
-    origin, detail = said
-    message: Any = SimpleNamespace(
-        timestamp=lambda: (1, origin.append_ms),
-        partition=lambda: origin.partition,
-        offset=lambda: origin.offset,
-        key=lambda: b"topic/incident",
-        value=lambda: b'{"hold_ms": -1}',
-    )
-    keeper: Any = SimpleNamespace(_producer=Producer())
-    ControlKeeper._dead_letter(keeper, message, BadControl("topic/incident", detail))
-    return keeper._producer.records[0]
+def books_in(record: Record) -> Books:
+    found = read_books(record.value)
+    assert found is not None
+    assert f"{found.service}/{found.broker}/{found.bucket}".encode() == record.key
+    return found.books
 
 
-def put_aside(output: PutAside) -> Written:
-    value = b"x" * MOST_VALUE_BYTES if output is PUT_DEAD else b""
-    record: Any = output.entry or Entry(output.origin, None, value)
-    topic, key, value, headers = events.aside_record(output, record)
-    return topic, key, value[:9] if output is PUT_DEAD else value, headers
+READ = ("clock-0", "publish.b1-0")
+WHERE: Any = {"append_ms": ENTERED_MS, "offset": 5}
+"""Where all records of the golden files stand."""
+TICK = Tick(SERVICE, 9, READ, frozenset({"b1", "b2"}), 1_800_000_001_000, 1_800_000_000_123, 8, **WHERE)
+LAST_TICK = Tick(SERVICE, 9, brokers=frozenset(), **WHERE)
+FIRST_TICK = Tick(SERVICE, 0, READ, ms=1_800_000_001_000, **WHERE)
 
+OFFERED = Offered("s1/3", Offer("b1", "b2", "a/reading", PUBLICATION, 17, "b0", True, ENTERED_MS, 9))
+CLOCKED = Clocked(3, 8, ENTERED_MS, ((9, ENTERED_MS - 5),), (("b1", "reading", ENTERED_MS),))
 
-def read_aside(record: Record) -> list[str]:
-    """What is read of the headers today: by the proof and by the verdict of chaos."""
-    said = {name: (value or b"").decode() for name, value in record.headers}
-    return [said[name] for name in ("reason", "detail", "origin", "partition", "offset")] + ["merged"] * ("merged" in said)
-
-
-def read_books(record: Record) -> Books:
-    newest = NewestBooks()
-    newest.take(record.value)
-    return newest.by_broker()["b1"]
-
-
-def read_mark(record: Record) -> int | None:
-    return TickerIdentity(SERVICE, "secret").version_in(record.value or b"")
-
-
-TICK = (9, (1_800_000_000_123, 8), frozenset({"b1", "b2"}))
 EXAMPLES: dict[str, dict[str, Example]] = {
     "message": {
-        "json": Example(MESSAGE, published(Encoding.JSON), lambda record: decode_message(record.value, LIMITS)),
-        "avro": Example(MESSAGE, published(Encoding.AVRO), lambda record: decode_message(record.value, LIMITS)),
-        "brief": Example(BRIEF, published(Encoding.JSON), lambda record: decode_message(record.value, LIMITS)),
+        "json": Example(MESSAGE, published(Encoding.JSON), read_message),
+        "avro": Example(MESSAGE, published(Encoding.AVRO), read_message),
+        "brief": Example(BRIEF, published(Encoding.JSON), read_message),
     },
     "notification": {
-        "json": Example(NOTIFICATION, told(Encoding.JSON), lambda record: decode_notification(record.value or b"")),
-        "avro": Example(NOTIFICATION, told(Encoding.AVRO), lambda record: decode_notification(record.value or b"")),
-        "digest": Example(DIGEST, told(Encoding.JSON), lambda record: decode_notification(record.value or b"")),
-        "digest avro": Example(DIGEST, told(Encoding.AVRO), lambda record: decode_notification(record.value or b"")),
-        "window": Example(AGGREGATE, told(Encoding.JSON), lambda record: decode_notification(record.value or b"")),
-        "counted window avro": Example(COUNTED, told(Encoding.AVRO), lambda record: decode_notification(record.value or b"")),
+        "json": Example(NOTIFICATION, told(Encoding.JSON), read_notification),
+        "avro": Example(NOTIFICATION, told(Encoding.AVRO), read_notification),
+        "digest": Example(DIGEST, told(Encoding.JSON), read_notification),
+        "digest avro": Example(DIGEST, told(Encoding.AVRO), read_notification),
+        "window": Example(AGGREGATE, told(Encoding.JSON), read_notification),
+        "counted window avro": Example(COUNTED, told(Encoding.AVRO), read_notification),
     },
     "link": {
         "passed on": Example(PassedOn(BRIEF, ENTERED_MS, ENTRY, 1, 9), sent, heard),
@@ -279,60 +269,34 @@ EXAMPLES: dict[str, dict[str, Example]] = {
         "window mark": Example(WindowRecord("reading", "", Through(1_800_000_010_000, (("i1", 5),))), sent, heard),
     },
     "clock": {
-        "mark": Example(TICK, lambda said: ticked(said)[0], read_mark, 9),
-        "tick": Example(
-            TICK,
-            lambda said: ticked(said)[1],
-            read_tick,
-            Tick(SERVICE, 9, ("clock-0", "publish.b1-0"), ENTERED_MS, frozenset({"b1", "b2"}), 5),
-        ),
-        "last tick": Example(TICK, lambda said: ticked(said)[2], read_tick, Tick(SERVICE, 9, (), ENTERED_MS, frozenset(), 5)),
-        "tick of a service with all brokers": Example(
-            (0, (None, 0), None),
-            lambda said: ticked(said)[1],
-            read_tick,
-            Tick(SERVICE, 0, ("clock-0", "publish.b1-0"), ENTERED_MS, None, 5),
-        ),
+        "mark": Example(9, marked, lambda record: TICKER.version_in(record.value or b"")),
+        "tick": Example(TICK, ticked, decode_tick),
+        "last tick": Example(LAST_TICK, ticked, decode_tick),
+        "tick of a service with all brokers": Example(FIRST_TICK, ticked, decode_tick),
     },
     "offers": {
-        "offer": Example(
-            Offered("s1/3", Offer("b1", "b2", "a/reading", PUBLICATION, 17, "b0", True, ENTERED_MS, 9)),
-            lambda said: one(events.to_records([said.offer], None, SERVICE, 3)),
-            lambda record: offers.read(record.key or b"", record.value or b""),
-        ),
-        "clock": Example(
-            Clocked(3, 8, ENTERED_MS, ((9, ENTERED_MS - 5),), (("b1", "reading", ENTERED_MS),)),
-            lambda said: (names.OFFERS, *offers.clock_record(SERVICE, said), []),
-            lambda record: offers.read(record.key or b"", record.value or b""),
-        ),
+        "offer": Example(OFFERED, lambda said: done(said.offer), read_offers),
+        "clock": Example(CLOCKED, lambda said: offers.clock_record(SERVICE, said), read_offers),
     },
     "decisions": {
-        "window": Example(
-            WINDOW_CHOICE, lambda said: one(windows.to_records([said])), lambda record: read_decision(record.value)
-        ),
-        "filter": Example(
-            FILTER_CHOICE,
-            lambda said: one(events.to_records([said], None, SERVICE, 3)),
-            lambda record: read_decision(record.value),
-        ),
+        "window": Example(WINDOW_CHOICE, done, lambda record: read_decision(record.value)),
+        "filter": Example(FILTER_CHOICE, done, lambda record: read_decision(record.value)),
     },
     "books": {
-        "bucket": Example(BOOKS, lambda said: one(events.books_records(SERVICE, 3, {}, {"b1": said})), read_books),
-        "bucket of links": Example(Books(), lambda said: one(events.books_records(SERVICE, "w0", {}, {"b1": said})), read_books),
+        "bucket": Example(BOOKS, counted(3), books_in),
+        "bucket of links": Example(Books(), counted("w0"), books_in),
     },
     "aside": {
-        "late": Example(
-            PUT_LATE, put_aside, read_aside, ["window-closed", "its window closed 3 s before", "publish.b1", "1", "42"]
+        "late": Example(PUT_LATE, done, headers_of, Aside(PUT_LATE.reason, PUT_LATE.detail, ENTRY.origin)),
+        "dead letter": Example(
+            PUT_DEAD, cut_short, headers_of, Aside(PUT_DEAD.reason, "half a ? pair", PUT_DEAD.origin, cut=True)
         ),
-        "dead letter": Example(PUT_DEAD, put_aside, read_aside, ["bad-json", "half a ? pair", "publish.b1", "0", "7"]),
-        "merged": Example(
-            PUT_MERGED, put_aside, read_aside, ["cut-off", "no link led to 'b5'", "publish.b1", "1", "42", "merged"]
-        ),
+        "merged": Example(PUT_MERGED, done, headers_of, Aside(PUT_MERGED.reason, PUT_MERGED.detail, ENTRY.origin, merged=True)),
         "control": Example(
-            (Origin("control", 0, 4, ENTERED_MS), "'hold_ms' must not be negative"),
+            "'hold_ms' must not be negative",
             refused_control,
-            read_aside,
-            ["bad-control", "'hold_ms' must not be negative", "control", "0", "4"],
+            headers_of,
+            Aside("bad-control", "'hold_ms' must not be negative", Origin("control", 0, 4, ENTERED_MS)),
         ),
     },
 }
@@ -352,7 +316,7 @@ def data(said: Any) -> bytes | None:
     return bytes.fromhex(said["hex"]) if isinstance(said, dict) else None if said is None else said.encode()
 
 
-def described(written: Written) -> dict[str, Any]:
+def described(written: Outgoing) -> dict[str, Any]:
     kafka_topic, key, value, headers = written
     datum = {"kafka_topic": kafka_topic, "key": said(key), "value": said(value)}
     return datum | ({"headers": {name: said(header) for name, header in headers}} if headers else {})
@@ -374,8 +338,7 @@ def test_every_format_has_its_golden_file() -> None:
 
 
 @pytest.mark.parametrize(("name", "example"), NAMED)
-def test_it_is_written_as_ever(name: str, example: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("time.time_ns", lambda: 1_800_000_001_000_000_000)
+def test_it_is_written_as_ever(name: str, example: str) -> None:
     each = EXAMPLES[name][example]
     assert described(each.write(each.value)) == golden(name)[example]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.model.outputs import Outcome
-from streaming.wire.codec import MessageLimits, decode_message
+from streaming.wire.message import MessageLimits, decode_message
 from streaming.world.dry_run import DryRun, dry_run
 from streaming.world.expectation import Agreement, compare, read_expected, write_expected
 from streaming.world.one_broker import broker, link, snapshot, subscription, topic

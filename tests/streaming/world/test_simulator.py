@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from streaming.model.outputs import Decided, Send
-from streaming.wire import crossing
+from streaming.wire.link import encode_link
 from streaming.world.one_broker import broker, link, plan, subscription, topic
 from streaming.world.simulator import Simulator
 from tidings.message import Message
@@ -126,7 +126,7 @@ def test_sizes_are_those_of_the_records_as_they_are_encoded() -> None:
     for ends, crossed in simulator.crossed.items():
         there = [send for send in sent if (send.sender, send.to) == ends]
         assert crossed.records == len(there) == 2
-        assert crossed.bytes == sum(len(crossing.encode(send.record, send.stamp)) for send in there) > 0
+        assert crossed.bytes == sum(len(encode_link(send.record, send.stamp)) for send in there) > 0
         assert crossed.bytes == simulator.books[ends[1]].heard_bytes[ends[0]], "the far end counts the same"
 
 

@@ -11,18 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.wire import avro
-from streaming.wire.codec import (
-    MessageLimits,
-    _message,
-    _parse_json,
-    decode_message,
-    decode_notification,
-    encode_message,
-    encode_notification,
-)
+from streaming.wire.message import MessageLimits, _message, _parse_json, decode_message, encode_message
 from tidings.errors import BadMessage, Unreadable
 from tidings.message import Message
-from tidings.notification import Digested, Encoding, Notification, Reason
+from tidings.notification import Encoding
 
 LIMITS = MessageLimits()
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
@@ -44,43 +36,11 @@ messages = st.builds(
     id=st.none() | names,
     published_ms=st.none() | st.integers(0, 2**63 - 1),
 )
-notifications = st.builds(
-    Notification,
-    id=names,
-    subscriber=names,
-    subscription=names,
-    topic=names,
-    key=names,
-    event=names,
-    revision=st.integers(1, 99),
-    reason=st.sampled_from(Reason),
-    news=st.dictionaries(names, values, max_size=3),
-    reports=st.integers(0, 99),
-    sources=st.integers(0, 99),
-    first_ms=st.integers(0, 2**40),
-    last_ms=st.integers(0, 2**40),
-    conflicts=st.dictionaries(names, st.lists(values, min_size=1, max_size=2).map(tuple), max_size=2),
-    digest=st.lists(
-        st.builds(
-            Digested,
-            event=names,
-            news=st.dictionaries(names, values, max_size=2),
-            first_ms=st.integers(0, 2**40),
-            last_ms=st.integers(0, 2**40),
-        ),
-        max_size=2,
-    ).map(tuple),
-)
 
 
 @given(messages, st.sampled_from(Encoding))
 def test_messages_round_trip(message, encoding):
     assert decode_message(encode_message(message, encoding), LIMITS) == message
-
-
-@given(notifications, st.sampled_from(Encoding))
-def test_notifications_round_trip(notification, encoding):
-    assert decode_notification(encode_notification(notification, encoding)) == notification
 
 
 @given(messages)

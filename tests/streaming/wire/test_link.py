@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from streaming.model.entry import Entry, Origin
 from streaming.model.event import Elsewhere, OpenEvent, Span, Tombstone
 from streaming.model.links import EventNews, HandOver, PassedOn, Stamp
-from streaming.wire import crossing
-from streaming.wire.codec import MessageLimits, encode_message
+from streaming.wire import avro
+from streaming.wire.link import decode_link, encode_link
+from streaming.wire.message import MessageLimits, encode_message
 from tidings.errors import BadMessage
 from tidings.message import Message
 from tidings.registers import Claim, Join, Register
@@ -61,27 +62,27 @@ def handed(draw: st.DrawFn) -> HandOver:
 
 @given(passed() | news | handed())
 def test_it_comes_over_whole(record):
-    assert crossing.decode(crossing.encode(record, STAMP), MessageLimits()) == (record, STAMP)
+    assert decode_link(encode_link(record, STAMP), MessageLimits()) == (record, STAMP)
 
 
 @given(news, st.data())
 def test_damaged_bytes_are_refused_or_read_as_something_whole(record, data):
-    value = crossing.encode(record, STAMP)
+    value = encode_link(record, STAMP)
     cut = data.draw(st.integers(0, len(value) - 1))
     with pytest.raises(BadMessage):
-        crossing.decode(value[:cut], MessageLimits())
+        decode_link(value[:cut], MessageLimits())
 
 
-@pytest.mark.parametrize("value", [None, b"", b"{}", b"rubbish", crossing.avro.schema("message").header + b"x"])
+@pytest.mark.parametrize("value", [None, b"", b"{}", b"rubbish", avro.schema("message").header + b"x"])
 def test_what_is_no_link_record_is_named(value):
     with pytest.raises(BadMessage):
-        crossing.decode(value, MessageLimits())
+        decode_link(value, MessageLimits())
 
 
 def test_a_kind_of_another_release_is_refused():
-    schema = crossing.avro.schema("link")
+    schema = avro.schema("link")
     with pytest.raises(BadMessage):
-        crossing.decode(
+        decode_link(
             schema.encode({"topic": "t", "key": "k", "bucket": "s/1", "number": 1, "kind": "Gossip", "body": b""}),
             MessageLimits(),
         )

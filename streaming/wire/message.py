@@ -1,4 +1,4 @@
-"""Messages and notifications as bytes: JSON for people and quick clients, Avro for speed. The same words in both.
+"""A publication as bytes: JSON for people and quick clients, Avro for speed. The same words in both.
 
 A first byte of ``{`` means JSON; Avro's magic bytes mean Avro. Anything else is not ours.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, NoReturn
@@ -18,7 +17,7 @@ import msgspec
 from streaming.wire import avro
 from tidings.errors import BadMessage, Unreadable
 from tidings.message import Message
-from tidings.notification import Digested, Encoding, Notification, Reason, ToldWindow
+from tidings.notification import Encoding
 from tidings.values import INT64_MAX, INT64_MIN, Value, plain
 
 
@@ -56,105 +55,7 @@ def encode_message(message: Message, encoding: Encoding = Encoding.JSON) -> byte
     }
     if encoding is Encoding.AVRO:
         return avro.schema("message").encode(datum)
-    stated = {name: value for name, value in datum.items() if value is not None}
-    return _to_json(stated)
-
-
-def encode_notification(notification: Notification, encoding: Encoding) -> bytes:
-    """Write a notification; the same notification always gives the same bytes."""
-    datum = notification_dict(notification)
-    return avro.schema("notification").encode(datum) if encoding is Encoding.AVRO else _to_json(datum)
-
-
-def decode_notification(value: bytes) -> Notification:
-    """Read a notification, in either encoding. Raises ValueError for bytes that are none."""
-    schema = avro.schema("notification")
-    if value[:1] == b"{":
-        datum: dict[str, Any] = json.loads(value)
-    elif value[: avro.HEADER_BYTES] == schema.header:
-        datum = schema.decode(value[avro.HEADER_BYTES :])
-    else:
-        raise ValueError("not a notification: neither JSON nor Avro with the notification schema")
-    return Notification(
-        id=datum["id"],
-        subscriber=datum["subscriber"],
-        subscription=datum["subscription"],
-        topic=datum["topic"],
-        key=datum["key"],
-        event=datum["event"],
-        revision=datum["revision"],
-        reason=Reason(datum["reason"]),
-        news=_facts(datum["news"]),
-        reports=datum["reports"],
-        sources=datum["sources"],
-        first_ms=datum["first_ms"],
-        last_ms=datum["last_ms"],
-        conflicts={name: tuple(_frozen(v) for v in values) for name, values in datum["conflicts"].items()},
-        digest=tuple(
-            Digested(each["event"], _facts(each["news"]), each["first_ms"], each["last_ms"]) for each in datum.get("digest", ())
-        ),
-        window=_told_window(datum.get("window")),
-    )
-
-
-def _told_window(datum: Mapping[str, Any] | None) -> ToldWindow | None:
-    if datum is None:
-        return None
-    counted = datum.get("start") is not None
-    start, end = (datum["start"], datum["end"]) if counted else (datum["start_ms"], datum["end_ms"])
-    return ToldWindow(start, end, counted, datum.get("left_out") or {})
-
-
-def _window_dict(window: ToldWindow) -> dict[str, Any]:
-    names = ("start", "end") if window.counted else ("start_ms", "end_ms")
-    datum: dict[str, Any] = dict(zip(names, (window.start, window.end), strict=True))
-    if window.left_out:
-        datum["left_out"] = dict(sorted(window.left_out.items()))
-    return datum
-
-
-def notification_dict(notification: Notification) -> dict[str, Any]:
-    """The notification in the words of the wire. Most have no digest, and say nothing of one."""
-    datum = {
-        "id": notification.id,
-        "subscriber": notification.subscriber,
-        "subscription": notification.subscription,
-        "topic": notification.topic,
-        "key": notification.key,
-        "event": notification.event,
-        "revision": notification.revision,
-        "reason": str(notification.reason),
-        "news": _plain_facts(notification.news),
-        "reports": notification.reports,
-        "sources": notification.sources,
-        "first_ms": notification.first_ms,
-        "last_ms": notification.last_ms,
-        "conflicts": {name: [plain(v) for v in notification.conflicts[name]] for name in sorted(notification.conflicts)},
-    }
-    if notification.window:
-        datum["window"] = _window_dict(notification.window)
-    if notification.digest:
-        datum["digest"] = [
-            {"event": each.event, "news": _plain_facts(each.news), "first_ms": each.first_ms, "last_ms": each.last_ms}
-            for each in notification.digest
-        ]
-    return datum
-
-
-def _plain_facts(facts: Mapping[str, Value]) -> dict[str, object]:
-    return {name: plain(facts[name]) for name in sorted(facts)}
-
-
-def _facts(datum: Mapping[str, Any]) -> dict[str, Value]:
-    return {name: _frozen(value) for name, value in datum.items()}
-
-
-def _to_json(datum: Mapping[str, object]) -> bytes:
-    return msgspec.json.encode(datum)
-
-
-def _frozen(value: Any) -> Value:
-    return tuple(value) if isinstance(value, list) else value
+    return msgspec.json.encode({name: value for name, value in datum.items() if value is not None})
 
 
 # ---- reading, strictly ------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from streaming.model.event import OpenEvent, Span, Tombstone
 from streaming.model.items import Aggregated, Publication, Through, Windowed
 from streaming.model.links import EventNews, HandOver, LinkRecord, PassedOn, Stamp, WindowRecord
 from streaming.wire import avro
-from streaming.wire.codec import MessageLimits, decode_message
+from streaming.wire.message import MessageLimits, decode_message
 from streaming.wire.packing import pack
 from tidings.errors import BadMessage, Unreadable
 from tidings.registers import Register
@@ -46,24 +46,32 @@ class _HandOver(Struct, array_like=True):
     version: int = 0
 
 
+_KINDS: dict[type[LinkRecord], str] = {
+    PassedOn: "PassedOn",
+    EventNews: "EventNews",
+    HandOver: "HandOver",
+    WindowRecord: "WindowRecord",
+}
+"""The word on the wire for each kind; a class may be named anew, its word may not."""
+
 _Body: TypeAlias = _PassedOn | _EventNews | _HandOver | Windowed
 _DECODERS: dict[str, msgspec.msgpack.Decoder[_Body]] = {
-    PassedOn.__name__: msgspec.msgpack.Decoder(_PassedOn),
-    EventNews.__name__: msgspec.msgpack.Decoder(_EventNews),
-    HandOver.__name__: msgspec.msgpack.Decoder(_HandOver),
-    WindowRecord.__name__: msgspec.msgpack.Decoder(Windowed),
+    _KINDS[PassedOn]: msgspec.msgpack.Decoder(_PassedOn),
+    _KINDS[EventNews]: msgspec.msgpack.Decoder(_EventNews),
+    _KINDS[HandOver]: msgspec.msgpack.Decoder(_HandOver),
+    _KINDS[WindowRecord]: msgspec.msgpack.Decoder(Windowed),
 }
 
 
-def encode(record: LinkRecord, stamp: Stamp) -> bytes:
+def encode_link(record: LinkRecord, stamp: Stamp) -> bytes:
     """The record as it stands on a link topic."""
     topic, key = record.about
     sent = {"bucket": stamp.bucket, "number": stamp.number}
-    datum = {"topic": topic, "key": key, **sent, "kind": type(record).__name__, "body": pack(_body(record))}
+    datum = {"topic": topic, "key": key, **sent, "kind": _KINDS[type(record)], "body": pack(_body(record))}
     return avro.schema("link").encode(datum)
 
 
-def decode(value: bytes | None, limits: MessageLimits) -> tuple[LinkRecord, Stamp]:
+def decode_link(value: bytes | None, limits: MessageLimits) -> tuple[LinkRecord, Stamp]:
     """The record that a value on a link topic holds; raises `BadMessage` if it holds none."""
     if value is None:
         raise BadMessage(Unreadable.NULL_VALUE, "a link record has a value")
