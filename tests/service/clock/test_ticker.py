@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME
 
 from service.clock.ticker import Ticker
@@ -13,6 +15,8 @@ from streaming.wire.clock import TickerIdentity
 from streaming.wire.inputs import read
 from streaming.wire.message import MessageLimits
 from streaming.wire.record import Record
+
+GOLDEN = Path(__file__).parents[2] / "streaming" / "wire" / "golden" / "clock.json"
 
 
 class Delivered:
@@ -41,10 +45,12 @@ class Producer:
         self.now_ms = 1_000
         self.kind = TIMESTAMP_LOG_APPEND_TIME
         self.ticks: list[dict[str, Any]] = []
+        self.written: list[tuple[str, bytes]] = []
         self._offsets: dict[tuple[str, int], int] = {}
 
     def produce(self, topic: str, value: Any, partition: int, on_delivery: Any = None) -> None:
         offset = self._offsets[topic, partition] = self._offsets.get((topic, partition), -1) + 1
+        self.written.append((topic, value))
         if topic == "clock":
             self.ticks.append(json.loads(value))
         if on_delivery:
@@ -115,3 +121,16 @@ def test_a_tick_reads_as_it_was_written() -> None:
     said, mark = Progressed(2_000, "svc", frozenset({"b1"}), 1_000, 7), Marked("clock-0", 2_000)
     assert read(record, MessageLimits(), TickerIdentity("svc", "secret")) == [Ticked(2_000, 7, partitions), said, mark]
     assert read(record, MessageLimits(), TickerIdentity("another", "secret")) == [said, mark]
+
+
+def test_marks_and_ticks_are_those_of_the_golden_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.time_ns", lambda: 1_800_000_001_000_000_000)
+    connection: Any = Connection()
+    ticker = Ticker(connection, TickerIdentity("s1", "secret"), 1000, frozenset({"b2", "b1"}))
+    ticker._done = (1_800_000_000_123, 8)
+    ticker.adopt(9, {"publish.b1": 1})
+    ticker.tick()
+    ticker.stop()
+    golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    expected = [(golden[name]["kafka_topic"], golden[name]["value"].encode()) for name in ("mark", "tick", "last tick")]
+    assert connection.made.written == expected

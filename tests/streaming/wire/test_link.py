@@ -8,12 +8,14 @@ from hypothesis import strategies as st
 
 from streaming.model.entry import Entry, Origin
 from streaming.model.event import Elsewhere, OpenEvent, Span, Tombstone
-from streaming.model.links import EventNews, HandOver, PassedOn, Stamp
+from streaming.model.items import Aggregated, Publication, Through
+from streaming.model.links import EventNews, HandOver, LinkKind, PassedOn, Stamp, WindowRecord, kind_of
 from streaming.wire import avro
 from streaming.wire.link import decode_link, encode_link
 from streaming.wire.message import MessageLimits, encode_message
 from tidings.errors import BadMessage
 from tidings.message import Message
+from tidings.partial import Partial
 from tidings.registers import Claim, Join, Register
 
 STAMP = Stamp("service/3", 17)
@@ -86,3 +88,17 @@ def test_a_kind_of_another_release_is_refused():
             schema.encode({"topic": "t", "key": "k", "bucket": "s/1", "number": 1, "kind": "Gossip", "body": b""}),
             MessageLimits(),
         )
+
+
+def test_the_books_count_records_under_words_that_stay():
+    span, item = Span(1, 2), Publication("k", "m1", 1, 1, ("publish.b1", 0, 0), {})
+    message = Message("t", "k", {})
+    records = {
+        "PassedOn": PassedOn(message, 1, Entry(Origin("publish.b1", 0, 0, 1), None, b""), 1),
+        "EventNews": EventNews("t", "k", "e", span, {}, 1, 1, False, False),
+        "HandOver": HandOver("t", "k", (), (), 1),
+        "Publication": WindowRecord("t", "k", item),
+        "Aggregated": WindowRecord("t", "k", Aggregated("i", 0, Partial([], []))),
+        "Through": WindowRecord("t", "k", Through(1)),
+    }
+    assert [kind_of(record) for record in records.values()] == list(records) == list(LinkKind)
