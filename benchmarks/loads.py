@@ -112,7 +112,7 @@ def _windowed(stream: Stream) -> Iterator[dict[str, Any]]:
 
 
 def fill_offers(connection: Connection, stream: Stream, records: Iterable[tuple[bytes, bytes]], version: int) -> None:
-    """Write what the main pipeline would offer of these messages, a millisecond after each other, and its clocks."""
+    """Write what the pipeline of events would offer of these messages, a millisecond after each other, and its clocks."""
     ensure_topics(connection, service_topics(1, 1))
     ensure_topics(connection, [*publish_specs([stream.name], 1, 1), *delivery_specs([f"notify.{stream.name}"], 1)])
     links = [Link(f"{n}", stream.name, f"{stream.name}-far{n}") for n in range(FAR)]

@@ -18,9 +18,9 @@ from pyspark.sql.streaming.state import GroupStateTimeout
 
 from streaming.broker.state import Rules
 from streaming.spark.events import BucketSpec
-from streaming.spark.query import QuerySpec, start_query
+from streaming.spark.pipelines import EVENTS, WINDOWS
+from streaming.spark.query import QuerySpec, start
 from streaming.spark.routing import Routing, routed
-from streaming.spark.windows import start_window_query
 from streaming.wire import avro
 from streaming.wire.clock import MARK_START
 from streaming.wire.message import MessageLimits
@@ -91,22 +91,18 @@ def per_event(bench: Bench, stream: Stream, folder: Path) -> StreamingQuery:
 
 def tidings(bench: Bench, stream: Stream, folder: Path) -> StreamingQuery:
     """The gatherer as the service runs it, all promises kept, to Kafka."""
-    return start_query(bench.spark, _settings(bench, stream, folder))
+    return start(bench.spark, EVENTS, _settings(bench, stream, folder))
 
 
 def windows(bench: Bench, stream: Stream, folder: Path) -> StreamingQuery:
-    """The side pipeline as the service runs it, over what brokers offer."""
-    return start_window_query(bench.spark, _settings(bench, stream, folder))
+    """The pipeline of windows as the service runs it, over what brokers offer."""
+    return start(bench.spark, WINDOWS, _settings(bench, stream, folder))
 
 
 def _settings(bench: Bench, stream: Stream, folder: Path) -> QuerySpec:
     return QuerySpec(
         bootstrap_servers=bench.bootstrap,
-        checkpoint=folder / "checkpoint",
-        windows_checkpoint=folder / "windows",
-        service=str(stream.ticker.service),
-        secret=SECRET,
-        buckets=BUCKETS,
+        directory=folder,
         bucket=BucketSpec(
             ticker=stream.ticker,
             control_dir=str(bench.control),

@@ -47,7 +47,7 @@ _SAYS = {
     "tenthousand": "Tidings with 10,000 subscriptions",
     "few": "Tidings with 10,000 open events, 95 % redundant",
     "many": "Tidings with {many:,} open events, 95 % redundant",
-    "windows": "Tidings' side pipeline: averages over 10 s every 5 s for 1,000 subscriptions beyond twelve links",
+    "windows": "Tidings' pipeline of windows: averages over 10 s every 5 s for 1,000 subscriptions beyond twelve links",
     "per_event": "a group for each event (`applyInPandasWithState`, no buckets)",
     "cluster": "Tidings on a standalone cluster, two workers with one core each",
 }

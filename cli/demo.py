@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from demo.run import Demo, DemoVerdict, Show
-    from service.up import Service
+    from service.up import StartedService
 
 _NOTICE_S = 2.0
 _SHOWN = 8
@@ -65,13 +65,13 @@ def _run(directory: Path, events: int, witnesses: int, seed: int) -> DemoVerdict
     overrides: dict[str, object] = {"service.dir": str(directory), "service.metrics_port": 0, "kafka.partitions": 1}
     settings = load(None, os.environ, overrides)
     service = Service(settings, show.remark)
-    service.start()
+    started = service.start()
     try:
-        connection = Connection(service.bootstrap)
+        connection = Connection(started.bootstrap)
         run = Demo(connection, settings, events=events, witnesses=witnesses, seed=seed)
         reports = run.messages - run.readings
         show.remark(f"{reports:,} reports about {events:,} incidents and {run.readings:,} speeds of cars are on their way")
-        _watch(run, service)
+        _watch(run, started)
         show.remark("comparing with the plain reference over the same input")
         return run.verdict()
     finally:
@@ -82,7 +82,7 @@ def _run(directory: Path, events: int, witnesses: int, seed: int) -> DemoVerdict
 # ---- while it runs ----------------------------------------------------------------------------------------------------
 
 
-def _watch(run: Demo, service: Service) -> None:
+def _watch(run: Demo, service: StartedService) -> None:
     console = show.console(stderr=True)
     if console.is_terminal:
         _watch_live(run, service, console)
@@ -92,7 +92,7 @@ def _watch(run: Demo, service: Service) -> None:
         show.remark(_line(run.show, run.messages))
 
 
-def _watch_live(run: Demo, service: Service, console: Console) -> None:
+def _watch_live(run: Demo, service: StartedService, console: Console) -> None:
     from rich.live import Live
 
     with Live(_picture(run.show, run.messages), console=console, refresh_per_second=8) as live:
@@ -100,7 +100,7 @@ def _watch_live(run: Demo, service: Service, console: Console) -> None:
             live.update(_picture(state, run.messages))
 
 
-def _watched(run: Demo, service: Service) -> Iterator[Show]:
+def _watched(run: Demo, service: StartedService) -> Iterator[Show]:
     """The service is looked after meanwhile: it starts what new control data asks for, and says so if it stopped."""
     for state in run.play():
         service.check()

@@ -50,11 +50,11 @@ def up(
     service = Service(settings, lambda line: console.print(f"[dim]{line}[/dim]"))
     with _Asked() as asked:
         try:
-            service.start()
+            started = service.start()
             asked.only_note()
-            console.print(f"[dim]metrics at http://{service.metrics_address}/metrics; Ctrl-C stops[/dim]")
-            print(f"ready bootstrap={service.bootstrap}", flush=True)
-            service.watch(asked.to_stop)
+            console.print(f"[dim]metrics at http://{started.metrics_address}/metrics; Ctrl-C stops[/dim]")
+            print(f"ready bootstrap={started.bootstrap}", flush=True)
+            started.watch(asked.to_stop)
         except _StopAsked:
             pass  # asked while starting: what was started is stopped already
         finally:

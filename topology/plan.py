@@ -31,7 +31,7 @@ Tree: TypeAlias = Mapping[str, Mapping[str, Profile]]
 _NO_LINKS: Mapping[str, Profile] = {}
 
 LOCAL: Final = ""
-"""Where windows end: at the broker's own subscribers."""
+"""Stands where the name of a neighbour would, for the windows of a broker's own subscribers. No broker has an empty name."""
 
 
 class Role(StrEnum):

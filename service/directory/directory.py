@@ -7,7 +7,7 @@ DIR/kafka/  checkpoint/  state/  control/  logs/
     made-with.json    what cannot change for the life of the directory
     books.json        the books as they were last, for when Kafka is gone too
     spark/            Spark's scratch files
-    checkpoint-windows/  that of the side pipeline, if there were aggregate subscriptions
+    checkpoint-…/     that of each pipeline that is started when it is first asked for (`streaming/spark/pipelines.py`)
     secret            decides which bucket a key is in; as old as the checkpoint
 """
 
@@ -62,7 +62,6 @@ class ServiceDirectory:
     def __init__(self, path: Path, lock: int) -> None:
         self.path = path
         self.kafka, self.checkpoint, self.state, self.control, self.logs = (path / name for name in _FOLDERS)
-        self.windows = path / "checkpoint-windows"  # Spark makes it when somebody first subscribes to an aggregate
         self._lock: int | None = lock
 
     @classmethod

@@ -28,6 +28,7 @@ from streaming.batch.resplit import resplit
 from streaming.batch.shuffle import labels_of
 from streaming.batch.store import Bucket, Store, read_note
 from streaming.broker.state_codec import FORMAT
+from streaming.spark.pipelines import PIPELINES
 from tidings.control import Snapshot
 from tidings.errors import BadState, CannotRun
 from tidings.registers import Bounds
@@ -155,11 +156,12 @@ def migrate(directory: ServiceDirectory, buckets: int | None, partitions: int | 
             f"{directory.path} has {made[BUCKETS]} buckets and {made[PARTITIONS]} shuffle partitions already: "
             "say with --buckets or --shuffle-partitions what it should have"
         )
-    if directory.windows.exists():
-        raise CannotRun(
-            f"{directory.path} has windows of aggregate subscriptions, which cannot be dealt out anew yet: "
-            "go on with the numbers it has, or start with another --dir"
-        )
+    for pipeline in PIPELINES:
+        if pipeline.fixed is not None and (directory.path / pipeline.checkpoint).exists():
+            raise CannotRun(
+                f"{directory.path} has {pipeline.fixed}, which cannot be dealt out anew yet: "
+                "go on with the numbers it has, or start with another --dir"
+            )
     check_checkpoint(directory.checkpoint)
     offsets = _last_offsets(directory)
     old = _buckets(directory, made)

@@ -77,7 +77,7 @@ def _head(states: Sequence[BucketState]) -> BucketState:
         heard=_highest(state.heard for state in states),
         beats=_highest(state.beats for state in states),
         beats_due={name: list(due) for state in states for name, due in state.beats_due.items()},
-        # As with links: the side pipeline takes what has a higher number than the last it took from the bucket of that name.
+        # As with links: the pipeline of windows takes what has a higher number than the last from the bucket of that name.
         offered=max((state.offered for state in states), default=0),
         ticked=max((state.ticked for state in states), default=(0, 0)),
         ticks=sorted({tick for state in states for tick in state.ticks}),

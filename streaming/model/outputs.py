@@ -130,7 +130,8 @@ class FilterDecided:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Something that may cross a link for the windows beyond it: the side pipeline decides. To nobody means its own windows.
+    """Something that may cross a link for the windows beyond it: the pipeline of windows decides. To nobody (`LOCAL`) means the
+    broker's own windows.
 
     ``number`` counts what the bucket offered: after a crash some are offered twice. ``via`` is the neighbour that it came from.
     """

@@ -11,7 +11,7 @@ from streaming.model.outputs import Offer, PutAside, Send, Tell
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """A bucket of the main pipeline offered something."""
+    """A bucket of the pipeline of events offered something."""
 
     bucket: str
     offer: Offer
@@ -19,7 +19,7 @@ class Offered:
 
 @dataclass(frozen=True, slots=True)
 class Clocked:
-    """A bucket of the main pipeline has offered all that was appended before ``clock_ms``.
+    """A bucket of the pipeline of events has offered all that was appended before ``clock_ms``.
 
     ``ticks`` are the versions of the control data that the last ticks named, and since when. There are ``of`` such buckets.
     """

@@ -17,6 +17,7 @@ from pyspark.sql.avro.functions import from_avro
 
 from streaming.batch.rows import KINDS, NO_SOURCE, NOT_SAID
 from streaming.batch.shuffle import labels_of
+from streaming.spark.events import BucketSpec
 from streaming.wire import avro
 from streaming.wire.clock import MARK_START
 from streaming.wire.inputs import MARK, MESSAGE, TICK
@@ -45,6 +46,15 @@ class Routing:
     def end(self) -> bytes:
         """Stands behind each Avro message when it is decoded: if it is not found there, bytes were left over."""
         return hashlib.blake2b(b"end", key=self.secret.encode()[:64], digest_size=_END_BYTES).digest()
+
+
+def deal(records: DataFrame, spec: BucketSpec, partitions: int) -> DataFrame:
+    """How the pipeline of events deals out what it reads."""
+    # Spark's watermark follows append time and shows in its progress; windows close by the lowest mark (see bucket state).
+    timed = records.withWatermark("timestamp", "0 seconds")
+    # A task for each Kafka partition would cost more than reading the few records in it.
+    few = timed.coalesce(max(1, records.sparkSession.sparkContext.defaultParallelism))
+    return routed(few, Routing(str(spec.ticker.service), spec.secret, spec.rules.buckets, spec.limits, partitions))
 
 
 def routed(records: DataFrame, routing: Routing) -> DataFrame:

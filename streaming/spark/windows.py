@@ -1,4 +1,4 @@
-"""The side pipeline on Spark: what brokers offer to links goes to buckets of links, which decide when a window expires."""
+"""The pipeline of windows on Spark: what brokers offer to links goes to buckets of links, which decide when a window expires."""
 
 from __future__ import annotations
 
@@ -6,20 +6,16 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pandas as pd
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.streaming.state import GroupStateTimeout
 
 from streaming.batch.shuffle import labels_of
 from streaming.spark.events import (
     OUTPUT_COLUMNS,
-    OUTPUT_SCHEMA,
     BucketSpec,
     load_plan,
     no_collection,
 )
-from streaming.spark.query import QuerySpec, kafka_options, to_kafka
 from streaming.windows import state_codec
 from streaming.windows.pipeline import step
 from streaming.windows.rules import WindowRules
@@ -35,22 +31,9 @@ _at_hand: dict[tuple[str, int], tuple[bytes, WindowState]] = {}
 """The buckets that this worker had last, each with the bytes it was kept as."""
 
 
-def start_window_query(spark: SparkSession, settings: QuerySpec, *, over_gaps: bool = False) -> StreamingQuery:
-    """Start the side pipeline beside the main one; it goes on where its checkpoint ends."""
-    source = spark.readStream.format("kafka").options(**kafka_options(settings)).option("subscribe", names.OFFERS)
-    source = source.option("startingOffsets", "earliest").option("failOnDataLoss", str(not over_gaps).lower())
-    if settings.max_offsets_per_trigger:
-        source = source.option("maxOffsetsPerTrigger", settings.max_offsets_per_trigger)
-    partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
-    rows = dealt(source.load(), settings.service, settings.buckets, partitions)
-    outputs = rows.groupBy("bucket").applyInPandasWithState(
-        side_function(settings.bucket, settings.buckets), OUTPUT_SCHEMA, STATE_SCHEMA, "append", GroupStateTimeout.NoTimeout
-    )
-    return to_kafka(outputs, settings, settings.windows_checkpoint, "tidings-windows")
-
-
-def dealt(records: DataFrame, service: str, buckets: int, partitions: int) -> DataFrame:
+def deal(records: DataFrame, settings: BucketSpec, partitions: int) -> DataFrame:
     """What this service's brokers offered, with the bucket of links it goes to; clocks go to every bucket."""
+    service, buckets = str(settings.ticker.service), settings.rules.buckets
     is_clock = F.col("key") == F.lit(service.encode())
     ours = is_clock | F.col("key").startswith(F.lit(f"{service}/".encode()))
     labels = F.lit(labels_of(buckets, partitions)).cast("array<int>")
@@ -59,8 +42,9 @@ def dealt(records: DataFrame, service: str, buckets: int, partitions: int) -> Da
     return records.where(ours).select(F.explode(target).alias("bucket"), "offset", "key", "value")
 
 
-def side_function(settings: BucketSpec, buckets: int) -> Callable[[Any, Iterable[pd.DataFrame], Any], Iterator[pd.DataFrame]]:
+def bucket_function(settings: BucketSpec) -> Callable[[Any, Iterable[pd.DataFrame], Any], Iterator[pd.DataFrame]]:
     """The stateful function of one bucket of links: converts, calls `step`, converts back."""
+    buckets = settings.rules.buckets
 
     def run(key: tuple[int], frames: Iterable[pd.DataFrame], group_state: Any) -> Iterator[pd.DataFrame]:
         index = int(key[0]) % buckets

@@ -12,6 +12,7 @@ from heapq import heappop, heappush
 
 from msgspec import Struct, structs
 
+from streaming.broker.state import NEVER
 from streaming.model.items import Aggregated, Item, Publication, counted_in, matches, starts_of
 from streaming.windows.deciders import Choice, ChoiceReason, Decider, Decision, decider
 from streaming.windows.graph import Graph, Range
@@ -19,7 +20,6 @@ from tidings.aggregate import Of
 from tidings.partial import Partial, added, empty, merged
 from tidings.subscription import Subscription
 
-NEVER = 2**62
 MOST_ITEMS = 100_000
 """What waits for windows at one link. Beyond, publications cross at once, which is always right, if not the cheapest."""
 
@@ -120,7 +120,7 @@ def still_open(asked: Iterable[Asked], through_ms: int) -> list[Asked]:
 
 @dataclass
 class LinkWindows:
-    """One link in one direction, for one topic."""
+    """The `OpenWindows` beyond one link in one direction, for one topic."""
 
     decider: Decider
     graph: Graph = field(default_factory=Graph)
@@ -167,7 +167,7 @@ class LinkWindows:
 
     @property
     def next_ms(self) -> int:
-        """When the next range expires; far away if there is none."""
+        """When the next range expires; `NEVER` if there is none."""
         while self._ends and self._ends[0] not in self.tallies:
             heappop(self._ends)
         return self._ends[0].end if self._ends else NEVER

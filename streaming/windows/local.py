@@ -9,6 +9,7 @@ from heapq import heappop, heappush
 
 from msgspec import Struct
 
+from streaming.broker.state import NEVER
 from streaming.model.items import Item, Publication
 from streaming.windows.graph import Range
 from streaming.windows.link import Asked, with_item
@@ -16,7 +17,6 @@ from tidings.partial import Partial, empty
 from tidings.subscription import Subscription
 from tidings.window import Window
 
-NEVER = 2**62
 MOST_EMPTY = 10_000
 """So many windows are told at once after a long silence, to one who asks for empty ones; the rest follows."""
 
@@ -53,7 +53,7 @@ class WindowResult:
 
 @dataclass
 class LocalWindows:
-    """The windows of one broker's own subscribers to one topic."""
+    """The `OpenWindows` of one broker's own subscribers to one topic."""
 
     open: dict[Range, Partial] = field(default_factory=dict)
     counting: dict[str, Counting] = field(default_factory=dict)
@@ -65,8 +65,16 @@ class LocalWindows:
         self._ends = sorted(self.open)
         """A heap of the ranges, some of which may be gone."""
 
-    def offer(self, item: Item, asked: Sequence[Asked]) -> None:
-        """Take in an item for all who ask for it."""
+    def offer(
+        self,
+        item: Item,
+        asked: Sequence[Asked],
+        _now_ms: int = 0,
+        /,
+        *,
+        crosses: bool = False,  # noqa: ARG002
+    ) -> list[Item]:
+        """Take in an item for all who ask for it. Nothing crosses: there is no link."""
         for each in asked:
             assert each.subscription.window is not None
             for range_ in each.ranges:
@@ -78,6 +86,7 @@ class LocalWindows:
         counted = [each.subscription.interest for each in asked if each.subscription.window and each.subscription.window.counted]
         if counted and isinstance(item, Publication):
             insort(self.unordered, (item, counted), key=lambda each: _place(each[0]))
+        return []
 
     def close(
         self, through_ms: int, subscriptions: Mapping[str, Subscription], since: Mapping[str, int], extra_ms: int
@@ -157,7 +166,7 @@ class LocalWindows:
 
     @property
     def next_ms(self) -> int:
-        """When the next window closes that holds something; far away if there is none."""
+        """When the next window closes that holds something; `NEVER` if there is none."""
         certain_ms = self.unordered[0][0].entered_ms + self.waits_ms + 1 if self.unordered else NEVER
         return min(self._next_end_ms, certain_ms)
 

@@ -1,8 +1,8 @@
-"""The one door to the side pipeline: `step(state, inputs, plan_at, rules) -> (state, outputs)`.
+"""The one door to the pipeline of windows: `step(state, inputs, plan_at, rules) -> (state, outputs)`.
 
 Windows close by the clock of the brokers that offer. A link's windows also wait for the neighbours that send to its broker: each
 says how far it is, and that counts once the broker itself has read all that was appended before. So a window closes when
-nothing for it can come any more, however the stream was cut into batches.
+nothing for it can come any more, however the stream was cut into batches. `docs/windows.md` tells all of it in one place.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from streaming.broker.aside import merged_entry
+from streaming.broker.state import NEVER
 from streaming.model.books import WindowItem
 from streaming.model.entry import Origin
 from streaming.model.items import Aggregated, Item, Publication, Through, Windowed
@@ -20,11 +21,11 @@ from streaming.model.outputs import MessageReason, Offer, Outcome, PutAside, Sen
 from streaming.model.windows import Clocked, Offered, WindowDecided, WindowInput, WindowOutput
 from streaming.windows.deciders import decider
 from streaming.windows.link import Expired, LinkWindows, asked_by, still_open
-from streaming.windows.local import NEVER, LocalWindows, WindowResult
+from streaming.windows.local import LocalWindows, WindowResult
 from streaming.windows.partitioning import belongs
 from streaming.windows.results import notification_of
 from streaming.windows.rules import WindowRules
-from streaming.windows.state import At, LinkState, NeighbourWindows, WindowState
+from streaming.windows.state import At, LinkState, NeighbourWindows, OpenWindows, WindowState
 from tidings.control import Snapshot
 from tidings.subscription import Subscription
 from topology.plan import LOCAL, Plan, Role
@@ -97,9 +98,6 @@ class _Desk:
         if asked != wanted:
             self._put_aside(at, item, [each.subscription.name for each in wanted if each not in asked])
         if not asked:
-            return
-        if isinstance(links.windows, LocalWindows):
-            links.windows.offer(item, asked)
             return
         for crossing in links.windows.offer(item, asked, self.state.clock_ms, crosses=offer.crosses):
             self._send(at, crossing, self.state.clock_ms)
@@ -177,7 +175,7 @@ class _Desk:
                     if not (place.role is Role.PASSES and to == place.toward) and belongs((broker, to, topic), self.rules):
                         yield broker, to, topic
 
-    def _windows(self, at: At) -> LinkWindows | LocalWindows:
+    def _windows(self, at: At) -> OpenWindows:
         return LocalWindows() if at[1] == LOCAL else LinkWindows(decider(self.plan.decider(*at)))
 
     def _subscriptions(self, at: At) -> Sequence[Subscription]:
@@ -225,14 +223,18 @@ class _Desk:
         return up.through_ms
 
     def _close(self, at: At, links: LinkState) -> None:
-        by_interest = self._by_interest(at)
-        if isinstance(links.windows, LinkWindows):
-            for range_ in links.windows.due(links.through_ms):
-                subscription = by_interest.get(range_.subscription)
-                self._decided(at, subscription, links.windows.expire(range_, subscription, links.through_ms), links.windows)
-            return
+        match links.windows:
+            case LinkWindows() as beyond:
+                by_interest = self._by_interest(at)
+                for range_ in beyond.due(links.through_ms):
+                    subscription = by_interest.get(range_.subscription)
+                    self._decided(at, subscription, beyond.expire(range_, subscription, links.through_ms), beyond)
+            case LocalWindows() as local:
+                self._tell(at, links, local)
+
+    def _tell(self, at: At, links: LinkState, local: LocalWindows) -> None:
         whole = self._whole(at, links)
-        for result in links.windows.close(links.through_ms, by_interest, whole, self._extra_ms(at[2])):
+        for result in local.close(links.through_ms, self._by_interest(at), whole, self._extra_ms(at[2])):
             if not _is_told(result, whole):
                 continue
             told = notification_of(result)

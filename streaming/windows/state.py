@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
 from streaming.broker.state import NEVER
 from streaming.model.books import Books
+from streaming.model.items import Item
 from streaming.model.outputs import Offer
-from streaming.windows.link import LinkWindows
-from streaming.windows.local import LocalWindows
+from streaming.windows.link import Asked, PackedLink
+from streaming.windows.local import PackedLocal
 
 At: TypeAlias = tuple[str, str, str]
-"""A broker, the neighbour beyond which the windows are (nobody: its own), and a topic."""
+"""A broker, the neighbour beyond which the windows are (`topology.plan.LOCAL`: at the broker itself), and a topic."""
+
+
+class OpenWindows(Protocol):
+    """The open windows of one place: those beyond a link (`LinkWindows`), or a broker's own (`LocalWindows`).
+
+    How they close is each one's own affair: a link decides what crosses (`LinkWindows.due`, `expire`), a broker tells
+    (`LocalWindows.close`).
+    """
+
+    @property
+    def next_ms(self) -> int:
+        """When the next window closes that holds something; `NEVER` if there is none."""
+
+    def offer(self, item: Item, asked: Sequence[Asked], now_ms: int, /, *, crosses: bool) -> list[Item]:
+        """Take in an item for those who ask for it; it ``crosses`` the link anyway, or not. Returns what has to cross at once."""
+
+    def drop(self, interests: frozenset[str]) -> int:
+        """Whoever asked for these asks no more. Returns how many windows were given up."""
+
+    def state(self) -> PackedLink | PackedLocal:
+        """All that is remembered; `restored` makes the same of it again."""
 
 
 class NeighbourWindows(Struct, array_like=True):
@@ -30,7 +53,7 @@ class NeighbourWindows(Struct, array_like=True):
 class LinkState:
     """One direction of a link, or a broker's own subscribers, for one topic."""
 
-    windows: LinkWindows | LocalWindows
+    windows: OpenWindows
     since: dict[str, int] = field(default_factory=dict)
     """By interest, from when on windows are whole as far as this process goes."""
     upstream: dict[str, NeighbourWindows] = field(default_factory=dict)

@@ -17,6 +17,7 @@ from service.directory.migration import Migration, check_made_with, forget_old, 
 from streaming.batch.store import Store, read_note
 from streaming.broker.state_codec import FORMAT
 from streaming.model.books import total
+from streaming.spark.pipelines import WINDOWS
 from streaming.world.buckets import SECRET, described
 from streaming.world.one_broker import broker, link, snapshot, subscription, topic
 from testing.service import RunningService, wait_for
@@ -91,7 +92,7 @@ def test_there_must_be_something_to_migrate(directory: ServiceDirectory):
 
 def test_windows_cannot_be_dealt_out_anew(directory: ServiceDirectory):
     check_made_with(directory, NOW)
-    directory.windows.mkdir()
+    (directory.path / WINDOWS.checkpoint).mkdir()
     with pytest.raises(CannotRun, match="windows of aggregate subscriptions, which cannot be dealt out anew yet"):
         migrate(directory, 16, None)
 

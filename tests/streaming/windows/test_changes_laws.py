@@ -126,7 +126,7 @@ def test_a_deleted_one_leaves_nothing_behind(decider):
 
 
 def kept(world: World) -> set[str]:
-    """The interests that the side pipeline remembers anything of."""
+    """The interests that the pipeline of windows remembers anything of."""
     found: set[str] = set()
     for links in (links for state in world.sides for links in state.links.values()):
         windows = links.windows
