@@ -127,15 +127,24 @@ class _Desk:
         lowest_ms = min((state.clocks.get(index, 0) for index in range(state.buckets)), default=0)
         while state.versions and state.versions[0][0] <= lowest_ms:
             since_ms, version = state.versions.pop(0)
+            self._take_early(lambda offer: _begins(offer.item) < since_ms)
             self._advance(max(since_ms, state.clock_ms))
             self._adopt(version, since_ms)
-            waited, state.early = state.early, []
-            for offer in waited:
-                if offer.version > version:
-                    state.early.append(offer)
-                else:
-                    self._take(offer)
+            self._take_early(lambda offer: offer.version <= version)
+        self._take_early(lambda offer: _begins(offer.item) < lowest_ms)
         self._advance(lowest_ms)
+
+    def _take_early(self, is_due: Callable[[Offer], bool]) -> None:
+        """Take what was offered early and is due: its control data holds now, or windows that it may count in are to close.
+
+        A bucket goes by new control data as soon as one partition has it, and reads others that lag after that. What it finds
+        there belongs to windows that close before that data holds here."""
+        waited, self.state.early = self.state.early, []
+        for offer in waited:
+            if is_due(offer):
+                self._take(offer)
+            else:
+                self.state.early.append(offer)
 
     # ---- control data -------------------------------------------------------------------------------------------------
 
@@ -305,6 +314,13 @@ class _Desk:
         number = self.state.sent[sender, to] = self.state.sent.get((sender, to), 0) + 1
         self.state.books_of(sender).sent[to, kind_of(record)] += 1
         self.outputs.append(Send(sender, to, record, Stamp(self.rules.name, number), at_ms))
+
+
+def _begins(item: Windowed) -> int:
+    """No window that closes by then takes an item. How far a neighbour is can wait: windows that close without it close later."""
+    if isinstance(item, Publication):
+        return item.entered_ms
+    return item.start if isinstance(item, Aggregated) else NEVER
 
 
 def _is_told(result: WindowResult, whole: Mapping[str, int]) -> bool:
