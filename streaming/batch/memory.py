@@ -296,7 +296,7 @@ class PackedMemory:
     # ---- as it should be ----------------------------------------------------------------------------------------------
 
     def validate(self, plan: Plan) -> None:
-        """Hold the columns and tables to the slots, under the plan that timers follow from; `AssertionError` where they differ."""
+        """Hold the columns and tables to the slots; `AssertionError` where they differ. Timers follow from the plan."""
         for row, packed in enumerate(self.packed):
             if self._is_used(row):
                 at, slot = self.in_hand.get(row) or unpack_slot(packed or b"")
@@ -305,8 +305,8 @@ class PackedMemory:
                 if row not in self.stale:
                     self._validate_row(row, slot, plan.topic(at.topic))
             else:
-                unused = {name: int(getattr(self.columns, name)[row]) for name in ("hash", "salt", "more", "plain")}
-                assert packed is None and not any(unused.values()), (row, unused)
+                left = {name: int(getattr(self.columns, name)[row]) for name in ("hash", "salt", "more", "plain")}
+                assert not any((packed, *left.values())), (row, left)
                 assert self.columns.wake_ms[row] == self.columns.next_ms[row] == NEVER, row
         for table in (self.facts, self.sources):
             assert (table.keys[1:] > table.keys[:-1]).all(), "a table is not in order"
@@ -321,9 +321,10 @@ class PackedMemory:
         for event in slot.open[:1]:
             assert says["salt"] == salt_of(event), (row, says, slot)
             # What was counted here, and not yet in the event, only widens what that says.
-            widened = (event.span.first_ms - says["first_ms"], says["last_ms"] - event.span.last_ms)
-            widened += (says["sources"] - event.source_count,)
-            assert min(widened) >= 0 and (says["more"] or not any(widened)), (row, says, slot)
+            wider_ms = (event.span.first_ms - says["first_ms"], says["last_ms"] - event.span.last_ms)
+            widened = (*wider_ms, says["sources"] - event.source_count)
+            assert min(widened) >= 0, (row, says, slot)
+            assert says["more"] or not any(widened), (row, says, slot)
             if row not in self.forgotten:
                 assert says["sources"] == len(self.sources.of(row, says["salt"])), (row, says, slot)
 

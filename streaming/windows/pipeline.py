@@ -127,21 +127,21 @@ class _Desk:
         lowest_ms = min((state.clocks.get(index, 0) for index in range(state.buckets)), default=0)
         while state.versions and state.versions[0][0] <= lowest_ms:
             since_ms, version = state.versions.pop(0)
-            self._take_early(lambda offer: _begins(offer.item) < since_ms)
+            self._take_early(since_ms)
             self._advance(max(since_ms, state.clock_ms))
             self._adopt(version, since_ms)
-            self._take_early(lambda offer: offer.version <= version)
-        self._take_early(lambda offer: _begins(offer.item) < lowest_ms)
+        self._take_early(lowest_ms)
         self._advance(lowest_ms)
 
-    def _take_early(self, is_due: Callable[[Offer], bool]) -> None:
-        """Take what was offered early and is due: its control data holds now, or windows that it may count in are to close.
+    def _take_early(self, closing_ms: int) -> None:
+        """Take what was offered early, if its control data holds by now, or windows are about to close that may take it.
 
-        A bucket goes by new control data as soon as one partition has it, and reads others that lag after that. What it finds
-        there belongs to windows that close before that data holds here."""
+        A bucket goes by new control data as soon as one partition names it, and only then reads others that lag. What it finds
+        there may count in windows that close before that data holds here.
+        """
         waited, self.state.early = self.state.early, []
         for offer in waited:
-            if is_due(offer):
+            if offer.version <= self.state.version or _begins(offer.item) < closing_ms:
                 self._take(offer)
             else:
                 self.state.early.append(offer)
@@ -317,7 +317,7 @@ class _Desk:
 
 
 def _begins(item: Windowed) -> int:
-    """No window that closes by then takes an item. How far a neighbour is can wait: windows that close without it close later."""
+    """Windows that close by then do not take it. How far a neighbour is may wait: not knowing it, windows close later."""
     if isinstance(item, Publication):
         return item.entered_ms
     return item.start if isinstance(item, Aggregated) else NEVER

@@ -125,7 +125,7 @@ def test_a_report_opens_an_event_and_another_adds_to_it():
         ("all", {"b": 2}),
         ("some", {"b": 2}),
     ]
-    assert {owner for owner in both.quick.noted.values()} == {(0, salt_of(event))}
+    assert set(both.quick.noted.values()) == {(0, salt_of(event))}
 
 
 def test_a_report_that_states_nothing_opens_an_event_too():

@@ -21,7 +21,10 @@ RECORDS = [
     subscription("here", topic="reading", broker="b1", window=WINDOW),
 ]
 OLD, NEW = 100, 200
-PLANS = {OLD: plan(*RECORDS), NEW: plan(*RECORDS, subscription("new", topic="reading", broker="b1", window=WINDOW, where="a = 1"))}
+PLANS = {
+    OLD: plan(*RECORDS),
+    NEW: plan(*RECORDS, subscription("new", topic="reading", broker="b1", window=WINDOW, where="a = 1")),
+}
 (HERE,) = PLANS[OLD].windows("b1", "reading")[LOCAL]
 CHANGE_MS = 16_000
 """When the tick came that named the new control data."""
@@ -89,4 +92,7 @@ def test_what_enters_after_the_change_waits_for_it_and_counts_for_who_came_with_
     last = Offered("s/1", Offer("b1", LOCAL, "reading", new_since, 2, via="b2", at_ms=20_500, version=NEW))
     state, outputs = step(state, [last, clocked(21_000, (NEW, CHANGE_MS))], PLANS.__getitem__, WindowRules("s"))
     ends = [output.notification for output in outputs if isinstance(output, Tell)]
-    assert sorted((each.subscription, each.window.start, each.reports) for each in ends) == [("here", 18_000, 1), ("new", 18_000, 1)]
+    assert sorted((each.subscription, each.window.start, each.reports) for each in ends) == [
+        ("here", 18_000, 1),
+        ("new", 18_000, 1),
+    ]
