@@ -17,6 +17,7 @@ from streaming.broker.state import NEVER, Slot
 from streaming.broker.state_codec import pack_slot, unpack_slot
 from streaming.model.address import Address
 from tidings.registers import Bounds, Join, Register
+from tidings.topic import Topic
 from topology.plan import Plan
 
 _FIRST_ROWS = 64
@@ -291,6 +292,41 @@ class PackedMemory:
             self.sources.drop(self.forgotten, still_open)
             self.noted.forget(self.forgotten, still_open)
             self.forgotten.clear()
+
+    # ---- as it should be ----------------------------------------------------------------------------------------------
+
+    def validate(self, plan: Plan) -> None:
+        """Hold the columns and tables to the slots; `AssertionError` where they differ. Timers follow from the plan."""
+        for row, packed in enumerate(self.packed):
+            if self._is_used(row):
+                at, slot = self.in_hand.get(row) or unpack_slot(packed or b"")
+                assert self.columns.hash[row] == event_hash(self.secret, at), (row, at)
+                assert self.places[self.columns.place[row]] == at.place, (row, at)
+                if row not in self.stale:
+                    self._validate_row(row, slot, plan.topic(at.topic))
+            else:
+                left = {name: int(getattr(self.columns, name)[row]) for name in ("hash", "salt", "more", "plain")}
+                assert not any((packed, *left.values())), (row, left)
+                assert self.columns.wake_ms[row] == self.columns.next_ms[row] == NEVER, row
+        for table in (self.facts, self.sources):
+            assert (table.keys[1:] > table.keys[:-1]).all(), "a table is not in order"
+            assert all(self._is_used(row) or row in self.forgotten for row in np.unique(table.owner).tolist())
+
+    def _validate_row(self, row: int, slot: Slot, topic: Topic) -> None:
+        says = {name: int(getattr(self.columns, name)[row]) for name in Columns.NAMES}
+        assert says["next_ms"] == slot.next_ms(topic), (row, says, slot)
+        assert says["wake_ms"] == min(says["next_ms"], slot.forget_ms), (row, says, slot)
+        assert says["plain"] == (is_one(slot) and not self.any_full(slot.open[0].knowledge.values())), (row, says, slot)
+        assert says["more"] == 0 or says["plain"], (row, says, slot)
+        for event in slot.open[:1]:
+            assert says["salt"] == salt_of(event), (row, says, slot)
+            # What was counted here, and not yet in the event, only widens what that says.
+            wider_ms = (event.span.first_ms - says["first_ms"], says["last_ms"] - event.span.last_ms)
+            widened = (*wider_ms, says["sources"] - event.source_count)
+            assert min(widened) >= 0, (row, says, slot)
+            assert says["more"] or not any(widened), (row, says, slot)
+            if row not in self.forgotten:
+                assert says["sources"] == len(self.sources.of(row, says["salt"])), (row, says, slot)
 
     # ---- notes, for a patch -------------------------------------------------------------------------------------------
 

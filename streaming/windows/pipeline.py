@@ -125,15 +125,24 @@ class _Desk:
         lowest_ms = min((state.clocks.get(index, 0) for index in range(state.buckets)), default=0)
         while state.versions and state.versions[0][0] <= lowest_ms:
             since_ms, version = state.versions.pop(0)
+            self._take_early(since_ms)
             self._advance(max(since_ms, state.clock_ms))
             self._adopt(version, since_ms)
-            waited, state.early = state.early, []
-            for offer in waited:
-                if offer.version > version:
-                    state.early.append(offer)
-                else:
-                    self._take(offer)
+        self._take_early(lowest_ms)
         self._advance(lowest_ms)
+
+    def _take_early(self, closing_ms: int) -> None:
+        """Take what was offered early, if its control data holds by now, or windows are about to close that may take it.
+
+        A bucket goes by new control data as soon as one partition names it, and only then reads others that lag. What it finds
+        there may count in windows that close before that data holds here.
+        """
+        waited, self.state.early = self.state.early, []
+        for offer in waited:
+            if offer.version <= self.state.version or _begins(offer.item) < closing_ms:
+                self._take(offer)
+            else:
+                self.state.early.append(offer)
 
     # ---- control data -------------------------------------------------------------------------------------------------
 
@@ -307,6 +316,13 @@ class _Desk:
         number = self.state.sent[sender, to] = self.state.sent.get((sender, to), 0) + 1
         self.state.books_of(sender).sent[to, kind_of(record)] += 1
         self.outputs.append(Send(sender, to, record, Stamp(self.rules.name, number), at_ms))
+
+
+def _begins(item: Windowed) -> int:
+    """Windows that close by then do not take it. How far a neighbour is may wait: not knowing it, windows close later."""
+    if isinstance(item, Publication):
+        return item.entered_ms
+    return item.start if isinstance(item, Aggregated) else NEVER
 
 
 def _is_told(result: WindowResult, whole: Mapping[str, int]) -> bool:

@@ -46,11 +46,13 @@ def fast(script: Script, batches: list[list[LogRecord]], restarts: Restarts) -> 
             bucket.state.changed = False
             outputs += process(bucket.state, bucket.shelf, rows_of(columns, facts, LIMITS, SECRET), setting)
             bucket.shelf.pack()
+            bucket.shelf.validate(script.plan_at(bucket.state.version))
             if bucket.state.changed or note is None:
                 note = store.save(bucket)
             if worker is not None:
                 workers[worker] = bucket
         last = store.open(read_note(note) if note else None)
+        last.shelf.validate(script.plan_at(last.state.version))
         return (last.state if script.inputs else BucketState()), outputs
 
 

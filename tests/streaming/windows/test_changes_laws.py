@@ -101,6 +101,8 @@ def test_who_comes_in_mid_stream_is_told_whole_windows_and_who_goes_nothing_more
     world.play(BROKERS, chance, 8, crashes=crashes)
     world.settle(SETTLES_S)
     check(world)
+    # All publish where they are waited for: whatever is late was late when it entered.
+    assert not [each.detail for each in world.put_aside if "too late for" not in each.detail]
 
 
 @pytest.mark.parametrize("decider", DECIDERS)

@@ -1,0 +1,242 @@
+"""A part of a batch: what is opened of it, what is only counted, and that both come to what one by one comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+import pytest
+
+from streaming.batch import segment
+from streaming.batch.desk import BatchDesk
+from streaming.batch.memory import PackedMemory
+from streaming.batch.reading import rows_of
+from streaming.batch.rows import IS_MESSAGE
+from streaming.batch.segment import EngineSettings, Segment
+from streaming.broker.state import BucketState, Rules
+from streaming.broker.step import start
+from streaming.model.outputs import Decided, PutAside, Tell
+from streaming.wire.inputs import read
+from streaming.world.buckets import LIMITS, SECRET, TICKER, columns_of, log_of, plainly
+from streaming.world.one_broker import Script, subscription, topic
+from tidings.errors import Unreadable
+from tidings.registers import Bounds
+
+
+@dataclass
+class Bench:
+    """The log of a script in one batch, whose parts run when they are told to."""
+
+    script: Script
+    rerouted: bool = False
+    """Whether the last message was taken for one about another key."""
+
+    def __post_init__(self) -> None:
+        self.log = log_of(self.script)
+        if self.rerouted:
+            self.log[-1] = replace(self.log[-1], about=("incident", "another"))
+        self.rows = rows_of(*columns_of(self.log), LIMITS, SECRET)
+        timed = [index for index, kind in enumerate(self.rows.kind.tolist()) if kind != IS_MESSAGE]
+        self.inputs = {index: read(self.rows.row(index), LIMITS, TICKER) for index in timed}
+        self.shelf = PackedMemory(SECRET, self.script.rules.bounds)
+        state = BucketState(slots=self.shelf)
+        start(state, (each for found in self.inputs.values() for each in found))
+        self.desk = BatchDesk(state, self.script.plan_at, self.script.rules, shelf=self.shelf)
+        self.shelf.use(lambda: self.desk.plan)
+        self._at = 0
+
+    def run(self, until: int | None = None) -> Bench:
+        """Take in what comes next, up to a row: in one part, under one version of the control data."""
+        hi = len(self.rows) if until is None else until
+        setting = EngineSettings(self.script.plan_at, self.script.rules, LIMITS, TICKER)
+        Segment(self.desk, self.rows, self._at, hi, self.inputs, setting).run()
+        self._at = hi
+        self.shelf.pack()
+        self.shelf.validate(self.desk.plan)
+        return self
+
+    @property
+    def outputs(self) -> list[Any]:
+        """Without what is said of each message: the books have that."""
+        return [output for output in self.desk.outputs if not isinstance(output, Decided)]
+
+    def check(self) -> None:
+        """All of it is what `step` makes of it."""
+        state, outputs = plainly(self.script, [self.log])
+        assert self.outputs == [output for output in outputs if not isinstance(output, Decided)]
+        found = self.desk.state
+        assert {name: books.to_dict() for name, books in found.books.items()} == {
+            name: books.to_dict() for name, books in state.books.items()
+        }
+        assert found.size == state.size
+        events, wanted = list(found.events()), list(state.events())
+        assert [self.desk.sources_of(event) for event in events] == [event.sources for event in wanted]
+        for event in wanted:
+            event.sources = set()
+        assert events == wanted
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The messages that were opened."""
+    found: list[bytes] = []
+    usual: Callable[..., Any] = segment.quick_message
+
+    def noted(value: bytes, limits: Any) -> Any:
+        found.append(value)
+        return usual(value, limits)
+
+    monkeypatch.setattr(segment, "quick_message", noted)
+    return found
+
+
+def scripted(rules: Rules | None = None, **timing: Any) -> Script:
+    script = Script(rules=rules or Rules())
+    script.control(topic(**{"window_ms": 10_000, **timing}), subscription("all"), subscription("slow", every_ms=2_500))
+    return script
+
+
+def publish(script: Script, *said: dict[str, Any], after_ms: int = 1, **more: Any) -> None:
+    for fields in said:
+        script.wait(after_ms)
+        script.publish(fields, published_ms=script.now_ms, **more)
+
+
+def told(bench: Bench, name: str) -> list[tuple[dict[str, Any], int]]:
+    """The news that a subscription was told, and of how many reports that came."""
+    tells = [output.notification for output in bench.outputs if isinstance(output, Tell)]
+    return [(dict(each.news), each.reports) for each in tells if each.subscription == name]
+
+
+# ---- what is opened ---------------------------------------------------------------------------------------------------
+
+FAMILIES = [
+    pytest.param([{"a": 1}] * 5, 1, id="what is only repeated is opened once"),
+    pytest.param([{}] * 5, 1, id="an event of which nothing is said is opened once"),
+    pytest.param([{"a": 1}, {"b": 1}, {"a": 1, "b": 1}, {"b": 1}], 2, id="what is put together of known facts is known"),
+    pytest.param([{"a": n} for n in range(4)], 4, id="every fact is new"),
+    pytest.param([{"a": 1}, {"a": 2}, {"a": 1}, {"a": 2}], 2, id="two that dispute each other, again"),
+]
+
+
+@pytest.mark.parametrize(("said", "count"), FAMILIES)
+@pytest.mark.parametrize("parts", ["at once", "one by one"])
+def test_so_many_messages_are_opened(said, count, parts, opened):
+    script = scripted()
+    publish(script, *said)
+    bench = Bench(script)
+    first = len(bench.rows) - len(said)
+    for until in range(first, len(bench.rows)) if parts == "one by one" else [first]:
+        bench.run(until)
+    bench.run()
+    assert len(opened) == count
+    bench.check()
+
+
+def test_what_is_known_is_counted_in_columns_and_its_slot_stays_packed(opened):
+    script = scripted()
+    publish(script, {"a": 1}, *[{"a": 1}] * 3, source="ann")
+    publish(script, {"a": 1}, source="bob")
+    bench = Bench(script)
+    bench.run(len(bench.rows) - 4)
+    (packed,) = bench.shelf.packed
+    bench.run()
+    assert bench.shelf.packed == [packed]
+    columns = bench.shelf.columns
+    assert (columns.more[0], columns.sources[0], columns.last_ms[0]) == (4, 2, script.now_ms)
+    assert [int(row) for rows in bench.shelf.counted for row in rows] == [0]
+    assert len(opened) == 1
+    bench.check()
+
+
+def test_nothing_beyond_its_end_is_taken_in():
+    script = scripted()
+    publish(script, {"a": 1}, {"b": 2})
+    bench = Bench(script).run(3)
+    assert told(bench, "all") == [({"a": 1}, 1)]
+    assert len(bench.shelf.facts) == 1
+    assert told(bench.run(), "all") == [({"a": 1}, 1), ({"b": 2}, 2)]
+    bench.check()
+
+
+@pytest.mark.parametrize(
+    ("rules", "count"),
+    [
+        pytest.param(Rules(), 1, id="none has to make room"),
+        pytest.param(Rules(open_events=1), 4, id="some may have to"),
+        pytest.param(Rules(sources=2), 1, id="as many sources as are counted"),
+        pytest.param(Rules(sources=1), 4, id="more sources than are counted"),
+        pytest.param(Rules(bounds=Bounds(conflicts=1)), 1, id="a register has room left"),
+        pytest.param(Rules(bounds=Bounds(conflicts=0)), 4, id="a register is full"),
+    ],
+)
+def test_near_a_bound_messages_are_opened_though_they_say_nothing_new(rules, count, opened):
+    script = scripted(rules)
+    for source in ("ann", "ann", "bob", "ann"):
+        publish(script, {"a": 1}, source=source)
+    bench = Bench(script).run()
+    assert len(opened) == count
+    bench.check()
+
+
+def test_where_each_message_is_an_event_all_are_opened(opened):
+    script = scripted(gather=False)
+    publish(script, *[{"a": 1}] * 3)
+    bench = Bench(script).run()
+    assert len(opened) == 3
+    bench.check()
+
+
+# ---- in which order ---------------------------------------------------------------------------------------------------
+
+
+def test_what_was_counted_before_a_timer_is_in_what_the_timer_tells(opened):
+    script = scripted()
+    publish(script, {"a": 1}, {"b": 1}, *[{"a": 1}] * 3)
+    script.tick(5_000)
+    publish(script, *[{"a": 1}] * 2)
+    bench = Bench(script).run()
+    assert told(bench, "slow") == [({"a": 1}, 1), ({"b": 1}, 5)]
+    assert len(opened) == 2
+    bench.check()
+
+
+def test_when_an_event_ends_between_two_messages_the_second_opens_another():
+    script = scripted()
+    publish(script, {"a": 1}, {"a": 1})
+    script.tick(20_000)
+    publish(script, {"a": 1}, {"a": 1})
+    bench = Bench(script).run()
+    assert told(bench, "all") == [({"a": 1}, 1), ({"a": 1}, 1)]
+    bench.check()
+
+
+def test_a_message_that_was_routed_by_another_key_is_refused():
+    script = scripted()
+    publish(script, {"a": 1}, {"a": 1})
+    bench = Bench(script, rerouted=True).run()
+    assert [o.reason for o in bench.outputs if isinstance(o, PutAside)] == [Unreadable.ROUTING_DIFFERS]
+    assert told(bench, "all") == [({"a": 1}, 1)]
+    assert [at.key for at in bench.desk.state.slots] == ["5th and Main"]
+
+
+# ---- all small ones ---------------------------------------------------------------------------------------------------
+
+MENU = [({"a": 1}, 1), ({"a": 2}, 1), ({"a": 1, "b": 1}, -20), ({"a": 1}, -20_000), ({}, 6_000)]
+"""Facts, and how much later than now they were published."""
+
+
+@pytest.mark.parametrize("timing", [{}, {"hold_ms": 3, "remember_ms": 5}, {"fields": {"a": "last", "b": "union"}}], ids=str)
+def test_every_short_sequence_comes_to_the_same_as_one_by_one(timing):
+    for sequence in product(MENU, repeat=3):
+        script = scripted(**timing)
+        for fields, drift_ms in sequence:
+            script.wait(2)
+            script.publish(fields, published_ms=script.now_ms + drift_ms)
+        bench = Bench(script)
+        for until in (len(bench.rows) - 2, len(bench.rows)):
+            bench.run(until)
+        bench.check()
+        Bench(script).run().check()
