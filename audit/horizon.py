@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 from audit.replay import Log, Replay
 from streaming.model.inputs import Arrived, Heard
+from streaming.notify.pace import PACES
 from tidings.topic import Timing
 
-_HOUR_MS = 3_600_000
 ALWAYS = -(2**62)
 
 About: TypeAlias = tuple[str, str]
@@ -84,12 +84,15 @@ def _quiet(log: Log, timing: Timing, ahead_ms: int) -> dict[str, int]:
     held = {tick.version for tick, _ in log.ticks}
     used = [snapshot.records for snapshot in log.history if snapshot.version in held] or [log.history[-1].records]
     records = [record for snapshot in used for record in snapshot.values()]
-    # A digest may come an hour after its event, and counts for an hour itself.
-    capped = {record["topic"] for record in records if record["kind"] == "subscription" and record.get("at_most")}
+    paced: dict[str, int] = {}
+    for record in records:
+        for pace in PACES:
+            if record["kind"] == "subscription" and pace.remembers_ms and record.get(pace.property):
+                paced[record["topic"]] = max(pace.remembers_ms, paced.get(record["topic"], 0))
     quiet = {}
-    for name in {record["name"] for record in records if record["kind"] == "topic"} | capped:
+    for name in {record["name"] for record in records if record["kind"] == "topic"} | paced.keys():
         windows_ms = [snapshot.get(f"topic/{name}", {}).get("window_ms", timing.window_ms) for snapshot in used]
-        quiet[name] = 2 * max(windows_ms) + ahead_ms + (2 * _HOUR_MS if name in capped else 0)
+        quiet[name] = 2 * max(windows_ms) + ahead_ms + paced.get(name, 0)
     return quiet
 
 

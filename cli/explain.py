@@ -168,18 +168,15 @@ def waiting_line(wait: Wait) -> Text:
     """What somebody will be told, and why not yet."""
     from rich.text import Text
 
-    from streaming.model.ledger import Waiting
+    from tidings.subscription import PACE_PROPERTIES
 
-    subscription = wait.subscription
-    why = {
-        Waiting.EVERY: f"at least {show.duration(subscription.every_ms)} lie between two notifications (every_ms)",
-        Waiting.SETTLE: f"it must match for {show.duration(subscription.settle_ms)} without a break (settle_ms)",
-        Waiting.AT_MOST: f"told {show.count(subscription.at_most, 'time')} of this key within the hour, and no more (at_most)",
-    }
+    subscription, pace = wait.subscription, wait.waits_for
+    number = getattr(subscription, pace.property)
+    asked = show.count(number, "time") if PACE_PROPERTIES[pace.property].times_an_hour else show.duration(number)
     line = Text(f"  {show.clock_time(wait.until_ms)}  ", style="dim")
     line.append(f"→ {show.printable(subscription.name)}", style="bold")
     line.append(f" waits until then for {show.facts(wait.news.news)}: ")
-    line.append(f"{why[wait.waits_for]}; told if it is still so", style="yellow")
+    line.append(f"{pace.why.format(asked=asked)} ({pace.property}); told if it is still so", style="yellow")
     return line
 
 

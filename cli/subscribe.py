@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
-from collections.abc import Container
+from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,17 +13,40 @@ from cli import connecting, show
 from cli.control import write
 from cli.follow import Count, Timeout, follow
 from tidings.predicate import Missing
+from tidings.subscription import PACE_PROPERTIES
 
 if TYPE_CHECKING:
     from clients.connection import Connection
     from tidings.aggregate import Aggregate
+    from tidings.pace import PaceProperty
 
 _PANEL = "What is told"
 _WINDOWS = "Over windows"
+_PACES = dict(sorted(PACE_PROPERTIES.items(), key=lambda item: not item[1].of_events))
+"""What makes news wait comes first."""
 _LONGEST_NAME = 80
 """Of a result that is called after its function."""
 
 
+def _with_paces(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with an option for each pace that a subscription can ask for, after --fields: they are its ``**pace``."""
+    signature = inspect.signature(command, eval_str=True)
+    before = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+    place = [each.name for each in before].index("fields") + 1
+    paces = [_pace_option(name, asked) for name, asked in _PACES.items()]
+    command.__signature__ = signature.replace(parameters=[*before[:place], *paces, *before[place:]])  # type: ignore[attr-defined]
+    return command
+
+
+def _pace_option(name: str, asked: PaceProperty) -> inspect.Parameter:
+    hint: Any = Annotated[int, typer.Option(min=0, help=asked.option, rich_help_panel=_PANEL)]
+    if most := asked.times_an_hour:
+        hint = Annotated[int | None, typer.Option(min=1, max=most, help=asked.option, show_default=False, rich_help_panel=_PANEL)]
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Parameter(name, kind, default=None if most else 0, annotation=hint)
+
+
+@_with_paces
 def subscribe(
     name: Annotated[str, typer.Argument(help="The subscription's name.")],
     topic: Annotated[
@@ -39,23 +63,6 @@ def subscribe(
     fields: Annotated[
         str, typer.Option(help="Only these fields, with commas between.", show_default=False, rich_help_panel=_PANEL)
     ] = "",
-    every_ms: Annotated[int, typer.Option(min=0, help="At most once in this time for an event.", rich_help_panel=_PANEL)] = 0,
-    settle_ms: Annotated[
-        int, typer.Option(min=0, help="Only what has matched WHERE for this long, without a break.", rich_help_panel=_PANEL)
-    ] = 0,
-    at_most: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=3600,
-            help="So many times an hour about a key; the rest as a digest.",
-            show_default=False,
-            rich_help_panel=_PANEL,
-        ),
-    ] = None,
-    heartbeat_ms: Annotated[
-        int, typer.Option(min=0, help="A sign of life this often, also when there is no news.", rich_help_panel=_PANEL)
-    ] = 0,
     missing: Annotated[
         Missing, typer.Option(help="A field that WHERE needs is not known yet: tell, or wait?", rich_help_panel=_PANEL)
     ] = Missing.OPTIMISTIC,
@@ -100,6 +107,7 @@ def subscribe(
     bootstrap_servers: connecting.Servers = None,
     dir: connecting.Directory = connecting.DEFAULT_DIRECTORY,
     properties: connecting.Properties = None,
+    **pace: int | None,
 ) -> None:
     """Subscribe, wait until the service knows, then print notifications until Ctrl-C.
 
@@ -116,10 +124,7 @@ def subscribe(
     said: dict[str, Any] = {
         "where": where,
         "fields": [each.strip() for each in fields.split(",") if each.strip()],
-        "every_ms": every_ms,
-        "settle_ms": settle_ms,
-        "at_most": at_most,
-        "heartbeat_ms": heartbeat_ms,
+        **{name: pace[name] for name in _PACES},
         "missing": "" if missing is Missing.OPTIMISTIC else str(missing),
         "deliver": deliver,
     }
@@ -159,7 +164,7 @@ def _over(window: str | None, of: list[str], grace: str | None, empty: bool) -> 
 
 
 def _refuse_options_of_events(record: dict[str, Any]) -> None:
-    for property in ("every_ms", "settle_ms", "at_most", "fields"):
+    for property in (*(name for name, asked in _PACES.items() if asked.of_events), "fields"):
         if property in record:
             raise typer.BadParameter(
                 "this is about single events, and with --window none is told", param_hint=f"--{property.replace('_', '-')}"

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 from tidings import predicate
@@ -20,7 +21,7 @@ from tidings.errors import BadControl, BadPredicate
 from tidings.matching import Index
 from tidings.notification import Encoding
 from tidings.registers import Join
-from tidings.subscription import Subscription, interest_of
+from tidings.subscription import PACE_PROPERTIES, Subscription, interest_of
 from tidings.topic import Deciding, Filtering, Placement, Timing, Topic
 from tidings.window import BadWindow, Window, read_window
 
@@ -29,8 +30,7 @@ DEFAULT_BROKER = "b1"
 _KAFKA_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 _OURS = re.compile(r"(publish|link)\..*|control|clock|decisions|offers|late|dead-letter|books|__.*")
 _MISSING: Any = object()
-_MOST_AN_HOUR = 3600
-_OF_EVENTS = ("every_ms", "settle_ms", "at_most", "fields")
+_PACES_OF_EVENTS = [name for name, asked in PACE_PROPERTIES.items() if asked.of_events]
 
 Record: TypeAlias = Mapping[str, Any]
 
@@ -129,19 +129,14 @@ class Snapshot:
         return {}
 
     @cached_property
-    def settling(self) -> dict[tuple[str, str], tuple[Subscription, ...]]:
-        """Those of them that must be watched, because they count for how long an event has matched."""
-        return self._grouped(lambda subscription: subscription.settle_ms > 0)
-
-    @cached_property
-    def capped(self) -> dict[tuple[str, str], tuple[Subscription, ...]]:
-        """Those of them that are told so many times an hour at most."""
-        return self._grouped(lambda subscription: subscription.at_most > 0)
+    def asking(self) -> dict[str, dict[tuple[str, str], tuple[Subscription, ...]]]:
+        """For each property that asks for a pace: the subscriptions that do, by broker and topic, in order of their names."""
+        return {name: self._grouped(attrgetter(name)) for name in PACE_PROPERTIES}
 
     @cached_property
     def paced(self) -> frozenset[str]:
         """Topics with subscriptions for which something may have to wait after it has left the broker that gathers."""
-        return frozenset(s.topic for s in self.subscriptions.values() if s.every_ms or s.settle_ms or s.at_most)
+        return frozenset(topic for name in _PACES_OF_EVENTS for _, topic in self.asking[name])
 
     @cached_property
     def beating(self) -> tuple[tuple[int, Subscription], ...]:
@@ -240,13 +235,15 @@ class _Reader:
             raise self.fail(f"{name!r} must be an integer of milliseconds from 0 to 10^12, not {value!r}")
         return value
 
-    def times_an_hour(self, name: str) -> int:
-        """0 when it is not said."""
+    def pace(self, name: str, most_an_hour: int | None) -> Any:
+        """A whole number; 0 when it is not said."""
+        if most_an_hour is None:
+            return self.milliseconds(name, 0)
         value = self.left.pop(name, _MISSING)
         if value is _MISSING:
             return 0
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MOST_AN_HOUR:
-            raise self.fail(f"{name!r} must be an integer of times an hour from 1 to {_MOST_AN_HOUR}, not {value!r}")
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most_an_hour:
+            raise self.fail(f"{name!r} must be an integer of times an hour from 1 to {most_an_hour}, not {value!r}")
         return value
 
     def names(self, name: str) -> frozenset[str] | None:
@@ -327,10 +324,7 @@ def _subscription(r: _Reader, _defaults: Timing) -> Subscription:
         deliver=deliver,
         where=parsed,
         missing=r.choice("missing", predicate.Missing, "optimistic"),
-        every_ms=r.milliseconds("every_ms", 0),
-        heartbeat_ms=r.milliseconds("heartbeat_ms", 0),
-        settle_ms=r.milliseconds("settle_ms", 0),
-        at_most=r.times_an_hour("at_most"),
+        **{name: r.pace(name, asked.times_an_hour) for name, asked in PACE_PROPERTIES.items()},
         fields=r.names("fields"),
         encoding=r.choice("encoding", Encoding, "json"),
         window=window,
@@ -340,7 +334,7 @@ def _subscription(r: _Reader, _defaults: Timing) -> Subscription:
 
 
 def _window(r: _Reader) -> Window:
-    for name in _OF_EVENTS:
+    for name in (*_PACES_OF_EVENTS, "fields"):
         if name in r.left:
             raise r.fail(f"{name!r} is about single events, and goes with no 'window'")
     try:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from tidings.notification import Encoding
+from tidings.pace import PaceProperty, pace_properties
 from tidings.predicate import Everything, Missing, Predicate, Verdict, judge, render
 from tidings.values import Value, digest
 from tidings.window import Window
@@ -15,9 +17,7 @@ from tidings.window import Window
 class Subscription:
     """``fields`` limits what is told and what counts as news; None means every field.
 
-    Its pace: notifications about an event are ``every_ms`` apart; it is told only of what has matched for ``settle_ms``; and
-    ``at_most`` so many times an hour about a key. 0 means that it does not ask for that. Every ``heartbeat_ms`` it hears that
-    all is well.
+    Its pace is what it asks for by a `PaceProperty`; 0 means that it does not ask for that.
 
     ``since`` is the version of the control data that brought a subscription of this name; changing it keeps that.
     """
@@ -29,13 +29,40 @@ class Subscription:
     deliver: str
     where: Predicate = field(default_factory=Everything)
     missing: Missing = Missing.OPTIMISTIC
-    every_ms: int = 0
+    every_ms: Annotated[
+        int,
+        PaceProperty(
+            "At most once in this time for an event.",
+            "so long between two notifications about an event; the first, and what is owed when the event ends, do not wait",
+        ),
+    ] = 0
     fields: frozenset[str] | None = None
     encoding: Encoding = Encoding.JSON
     since: int = 0
-    heartbeat_ms: int = 0
-    settle_ms: int = 0
-    at_most: int = 0
+    heartbeat_ms: Annotated[
+        int,
+        PaceProperty(
+            "A sign of life this often, also when there is no news.",
+            "a `heartbeat` this often: all that was published before its `last_ms`, at whichever broker, has been read. "
+            "No heartbeat, no health",
+            of_events=False,
+        ),
+    ] = 0
+    settle_ms: Annotated[
+        int,
+        PaceProperty(
+            "Only what has matched WHERE for this long, without a break.",
+            "only what has matched `where` for so long without a break; if it stops matching before, nothing is told",
+        ),
+    ] = 0
+    at_most: Annotated[
+        int,
+        PaceProperty(
+            "So many times an hour about a key; the rest as a digest.",
+            "so many notifications in any hour about a key; the rest is told as one digest when there is a place",
+            times_an_hour=3600,
+        ),
+    ] = 0
     window: Window | None = None
     """Set for one that is told aggregates over windows, and of no single event."""
     interest: str = ""
@@ -49,6 +76,10 @@ class Subscription:
 
     def wants(self, name: str) -> bool:
         return self.fields is None or name in self.fields
+
+
+PACE_PROPERTIES = pace_properties(Subscription)
+"""By name, in the order they are read."""
 
 
 def interest_of(subscription: Subscription) -> str:

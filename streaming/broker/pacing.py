@@ -9,40 +9,37 @@ from streaming.broker.telling import settle, settle_all
 from streaming.model.address import Address
 from streaming.model.event import OpenEvent
 from streaming.model.inputs import Ticked
-from streaming.model.ledger import Cap, Waiting
 from streaming.model.outputs import MessageReason, Outcome, Tell
 from streaming.notify.digest import digest
+from streaming.notify.pace import AT_MOST, HEARTBEAT, KEEPING
+from streaming.notify.pace.pace import Telling
 from streaming.notify.tell import owed, unmet
-from tidings.notification import Notification, Reason, heartbeat_id
+from tidings.notification import Notification, Reason
 from tidings.subscription import Subscription
 from tidings.topic import Topic
 from topology.plan import Plan
 
-MOST_ENDED = 64
-"""So many events of a key that have ended can wait for a place; beyond that the oldest gives way."""
 MOST_BEATS = 64
 """So many beats of a subscription wait for a partition that lags, or a broker that is silent; beyond, the oldest are left out."""
 _FROM_THE_NEXT_TICK = -1
 
 
 def end_waiting(desk: Desk, slot: Slot, event: OpenEvent, now_ms: int) -> None:
-    """An event ends while something of it waits: news without a place stays for the digest, the rest is not told."""
+    """An event ends while something of it waits: a pace may keep its last words, the rest is not told."""
     subscriptions, books = desk.plan.snapshot.subscriptions, desk.books(event.at.broker)
+    telling = Telling(event.at.key, now_ms, closing=True, caps=slot.caps)
     kept: set[str] = set()
     for name, ledger in event.ledgers.items():
         if (ledger.due_ms is None and not ledger.capped) or name not in subscriptions:
             continue
         subscription = subscriptions[name]
         if (why := unmet(event, subscription, now_ms)) is not None:
-            books.cancelled[why] += 1
-        elif ledger.capped and (news := owed(event, subscription)) is not None:
-            cap = slot.caps.setdefault(name, Cap(event.at.key))
-            cap.wait(subscription.at_most, now_ms)
-            cap.ended.append(news)
-            kept.update(news.news)
-            if len(cap.ended) > MOST_ENDED:
-                del cap.ended[0]
-                books.left_out["digest"] += 1
+            books.cancelled[why.word] += 1
+        elif (news := owed(event, subscription)) is not None:
+            for pace in KEEPING:
+                if (gave_way := pace.on_end(subscription, ledger, news, telling)) is not None:
+                    kept.update(news.news)
+                    books.left_out.update(["digest"] * gave_way)
     if event.held and not event.held_fields.isdisjoint(kept):
         settle_all(event, books, Outcome.MERGED, MessageReason.DIGESTED)
 
@@ -52,13 +49,13 @@ def tell_waiting(desk: Desk, slot: Slot, topic: Topic, now_ms: int) -> None:
     for name in sorted(name for name, cap in slot.caps.items() if cap.due_ms == now_ms):
         cap, subscription = slot.caps[name], desk.plan.snapshot.subscriptions[name]
         cap.due_ms = None
-        if now_ms < cap.free_ms(subscription.at_most):
-            cap.wait(subscription.at_most, now_ms)
+        if now_ms < AT_MOST.free_ms(subscription, cap):
+            AT_MOST.wait(subscription, cap, now_ms)
             continue
         waiting = [event for event in slot.open if (ledger := event.ledgers.get(name)) and ledger.capped]
         found = digest(waiting, subscription, cap, topic, now_ms)
         books = desk.books(subscription.broker)
-        books.cancelled[Waiting.AT_MOST] += found.cancelled
+        books.cancelled[AT_MOST.word] += found.cancelled
         if found.notification is None:
             continue
         _put_out(desk, subscription, found.notification, now_ms)
@@ -84,7 +81,7 @@ def reconsider_caps(desk: Desk, at: Address, slot: Slot, before: Plan, now_ms: i
     slot.caps = {name: cap for name, cap in slot.caps.items() if name in current}
     for name, cap in slot.caps.items():
         if cap.due_ms is not None and before.snapshot.subscriptions.get(name) != current[name]:
-            cap.wait(current[name].at_most, now_ms)
+            AT_MOST.wait(current[name], cap, now_ms)
 
 
 def reconsider_beats(desk: Desk) -> None:
@@ -99,7 +96,7 @@ def note_beats(desk: Desk, tick: Ticked) -> None:
     order; after a gap without any, the latest says all that the others would have said."""
     state = desk.state
     for subscription in _mine(desk):
-        name, beat_ms = subscription.name, _beat_ms(subscription, tick.append_ms)
+        name, beat_ms = subscription.name, HEARTBEAT.beat_ms(subscription, tick.append_ms)
         last_ms = state.beats.get(name, 0)
         if beat_ms <= last_ms or tick.version < subscription.since:
             continue  # a tick of before the subscription may be read after a mark that named it
@@ -124,7 +121,7 @@ def beat(desk: Desk) -> None:
         for beat_ms in [each for each in due if each <= read_ms]:
             due.remove(beat_ms)
             state.changed = True
-            _put_out(desk, subscription, _heartbeat(subscription, beat_ms), beat_ms)
+            _put_out(desk, subscription, HEARTBEAT.notification(subscription, beat_ms), beat_ms)
 
 
 def _mine(desk: Desk) -> list[Subscription]:
@@ -137,26 +134,3 @@ def _mine(desk: Desk) -> list[Subscription]:
         and plan.has(subscription.broker)
         and (rules.hosted is None or subscription.broker in rules.hosted)
     ]
-
-
-def _beat_ms(subscription: Subscription, now_ms: int) -> int:
-    """The last beat up to now."""
-    return now_ms - now_ms % subscription.heartbeat_ms
-
-
-def _heartbeat(subscription: Subscription, beat_ms: int) -> Notification:
-    return Notification(
-        id=heartbeat_id(subscription.name, subscription.since, beat_ms),
-        subscriber=subscription.subscriber,
-        subscription=subscription.name,
-        topic=subscription.topic,
-        key="",
-        event="",
-        revision=0,
-        reason=Reason.HEARTBEAT,
-        news={},
-        reports=0,
-        sources=0,
-        first_ms=beat_ms,
-        last_ms=beat_ms,
-    )

@@ -16,6 +16,7 @@ from streaming.broker.telling import deliver, release, settle_all, tell, tell_li
 from streaming.model.address import Address
 from streaming.model.event import OpenEvent
 from streaming.model.outputs import MessageReason, Outcome
+from streaming.notify.pace import reconsider as reconsider_pace
 from tidings.subscription import Subscription
 from topology.plan import Place, Plan, Role
 from topology.profile import Profile
@@ -125,7 +126,7 @@ def _reconsider(desk: Desk, event: OpenEvent, before: Plan, change: _Change, now
     _note_cut(desk, event, change)
     for subscription in change.changed:
         if ledger := event.ledgers.get(subscription.name):
-            ledger.reconsider(before.snapshot.subscriptions.get(subscription.name), subscription)
+            reconsider_pace(before.snapshot.subscriptions.get(subscription.name), subscription, ledger)
     watch(desk, event, now_ms)
     if event.released:
         told = tell(desk, event, desk.topic(event.at.topic), change.changed, now_ms)

@@ -12,6 +12,7 @@ from streaming.model.ledger import Ledger
 from streaming.model.links import EventNews
 from streaming.model.outputs import MessageReason, Outcome, Tell, Unsent
 from streaming.notify import tell as notify
+from streaming.notify.pace import AT_MOST, WATCHING
 from tidings import event as events
 from tidings.notification import Notification
 from tidings.registers import Register
@@ -38,20 +39,28 @@ def release(desk: Desk, event: OpenEvent, topic: Topic, now_ms: int, *, closing:
 
 
 def watch(desk: Desk, event: OpenEvent, now_ms: int) -> None:
-    """What is known has changed: see for whom the event matches, for those who want it settled."""
-    settling = desk.plan.snapshot.settling.get(event.at.place)
-    if settling:
-        desk.books(event.at.broker).cancelled.update(notify.watch(event, settling, now_ms))
+    """What is known has changed: see for whom the event matches, for the paces that count on it."""
+    for pace in WATCHING:
+        asking = desk.plan.snapshot.asking[pace.property].get(event.at.place)
+        if asking:
+            desk.books(event.at.broker).cancelled.update(notify.watch(event, pace, asking, now_ms))
 
 
 def tell(
-    desk: Desk, event: OpenEvent, topic: Topic, subscriptions: Iterable[Subscription], now_ms: int, *, closing: bool = False
+    desk: Desk,
+    event: OpenEvent,
+    topic: Topic,
+    subscriptions: Iterable[Subscription],
+    now_ms: int,
+    *,
+    closing: bool = False,
+    quiet: dict[str, notify.Quiet] | None = None,
 ) -> list[tuple[Subscription, Notification]]:
     """What subscriptions are told now, with the places that each has left for the key in this hour."""
-    slot = desk.state.slots.get(event.at) if event.at.place in desk.plan.snapshot.capped else None
+    slot = desk.state.slots.get(event.at) if event.at.place in desk.plan.snapshot.asking[AT_MOST.property] else None
     if slot is None:
-        return notify.tell(event, topic, subscriptions, now_ms, closing=closing)
-    told = notify.tell(event, topic, subscriptions, now_ms, closing=closing, caps=slot.caps)
+        return notify.tell(event, topic, subscriptions, now_ms, closing=closing, quiet=quiet)
+    told = notify.tell(event, topic, subscriptions, now_ms, closing=closing, caps=slot.caps, quiet=quiet)
     desk.wake_at(slot.forget_ms)
     return told
 

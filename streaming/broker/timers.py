@@ -13,7 +13,8 @@ from streaming.broker.telling import deliver, facts_known, release, settle_all, 
 from streaming.model.address import Address
 from streaming.model.event import OpenEvent, Tombstone
 from streaming.model.outputs import MessageReason, Outcome
-from streaming.notify.tell import unmet
+from streaming.notify.pace import waited_for
+from streaming.notify.tell import Quiet
 from tidings.topic import Topic
 
 
@@ -76,14 +77,13 @@ def _tell_due(desk: Desk, event: OpenEvent, topic: Topic, names: list[str], now_
     due = [desk.plan.snapshot.subscriptions[name] for name in names]
     for name in names:
         event.ledgers[name].due_ms = None
-    told = tell(desk, event, topic, due, now_ms)
+    quiet: dict[str, Quiet] = {}
+    told = tell(desk, event, topic, due, now_ms, quiet=quiet)
     deliver(desk, event, told, set(), now_ms)
-    known = {subscription.name for subscription, _ in told}
     for subscription in due:
         ledger = event.ledgers[subscription.name]
-        waits = ledger.capped or ledger.due_ms is not None
-        if subscription.name not in known and not waits and (why := unmet(event, subscription, now_ms)) is not None:
-            desk.books(event.at.broker).cancelled[why] += 1
+        if quiet.get(subscription.name) is Quiet.DIFFERS and not ledger.capped:
+            desk.books(event.at.broker).cancelled[waited_for(subscription, ledger, now_ms).word] += 1
 
 
 def _end(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) -> None:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from streaming.broker.state import BucketState, Slot
 from streaming.model.event import OpenEvent
-from streaming.model.ledger import Ledger, Waiting
+from streaming.model.ledger import Ledger
+from streaming.notify.pace import AT_MOST, waited_for
+from streaming.notify.pace.pace import Pace
 from streaming.notify.tell import owed
 from tidings.control import Snapshot
 from tidings.notification import Digested
@@ -19,7 +21,7 @@ class Wait:
     """What a subscription will be told, if it is still so then."""
 
     subscription: Subscription
-    waits_for: Waiting
+    waits_for: Pace
     until_ms: int
     news: Digested
 
@@ -44,11 +46,10 @@ def _wait(slot: Slot, event: OpenEvent, ledger: Ledger, subscription: Subscripti
     if news is None:
         return None
     if ledger.due_ms is not None:
-        settles = subscription.settle_ms and ledger.due_ms == ledger.settled_ms(subscription, ledger.due_ms)
-        return Wait(subscription, Waiting.SETTLE if settles else Waiting.EVERY, ledger.due_ms, news)
+        return Wait(subscription, waited_for(subscription, ledger, ledger.due_ms), ledger.due_ms, news)
     cap = slot.caps.get(subscription.name)
     if ledger.capped and cap is not None and cap.due_ms is not None:
-        return Wait(subscription, Waiting.AT_MOST, cap.due_ms, news)
+        return Wait(subscription, AT_MOST, cap.due_ms, news)
     return None
 
 
@@ -57,4 +58,4 @@ def _ended(slot: Slot, control: Snapshot) -> Iterator[Wait]:
         subscription = control.subscriptions.get(name)
         if subscription is not None and cap.due_ms is not None:
             for news in cap.ended:
-                yield Wait(subscription, Waiting.AT_MOST, cap.due_ms, news)
+                yield Wait(subscription, AT_MOST, cap.due_ms, news)

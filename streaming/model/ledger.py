@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections.abc import Mapping
-from enum import StrEnum
 
 from msgspec import Struct, field
 
@@ -18,17 +17,6 @@ from tidings.values import Value, fact_digest
 HOUR_MS = 3_600_000
 
 
-class Waiting(StrEnum):
-    """What news waits for, after it has left its event's hold."""
-
-    EVERY = "every"
-    """The cadence: the notification before it was less than `every_ms` ago."""
-    SETTLE = "settle"
-    """The event has not matched for `settle_ms` yet."""
-    AT_MOST = "at-most"
-    """The subscription has been told of the key as often as it wants in an hour."""
-
-
 class Ledger(Struct, array_like=True):
     """``told`` maps a field to the digest of the value last told: the value itself is in the event."""
 
@@ -37,7 +25,7 @@ class Ledger(Struct, array_like=True):
     told_ms: int = 0
     told_complete: bool = False
     due_ms: int | None = None
-    """When news that waits for the subscription's cadence, or for its event to settle, is due."""
+    """When news that a pace of the subscription keeps back is due."""
     true_ms: int | None = None
     """Since when the event has matched, for a subscription that wants it settled."""
     capped: bool = False
@@ -51,16 +39,6 @@ class Ledger(Struct, array_like=True):
             name: value for name, value in facts.items() if subscription.wants(name) and self.told.get(name) != fact_digest(value)
         }
 
-    def may_be_told_ms(self, subscription: Subscription) -> int:
-        """The earliest time of the next notification: the first comes at once, the others `every_ms` apart."""
-        return self.told_ms + subscription.every_ms if self.revision else 0
-
-    def settled_ms(self, subscription: Subscription, now_ms: int) -> int:
-        """When the event, which matches now, will have matched for long enough."""
-        if self.true_ms is None:
-            self.true_ms = now_ms
-        return self.true_ms + subscription.settle_ms
-
     def note(self, news: Mapping[str, Value], now_ms: int, *, complete: bool) -> None:
         """Remember that ``news`` was told."""
         self.told.update((name, fact_digest(value)) for name, value in news.items())
@@ -73,12 +51,6 @@ class Ledger(Struct, array_like=True):
     def again(self) -> Ledger:
         """What was told, of an event that ended and is opened again."""
         return Ledger(dict(self.told), self.revision, self.told_ms, self.told_complete)
-
-    def reconsider(self, before: Subscription | None, now: Subscription) -> None:
-        """The subscription is another one: what waits is looked at anew, and for how long the new predicate held is not known."""
-        self.due_ms = None
-        if before is None or (before.where, before.missing) != (now.where, now.missing):
-            self.true_ms = None
 
 
 class Cap(Struct, array_like=True):
@@ -97,15 +69,7 @@ class Cap(Struct, array_like=True):
         """When all of this is more than an hour ago."""
         return self.told[-1] + HOUR_MS if self.told else 0
 
-    def free_ms(self, at_most: int) -> int:
-        """The earliest time of another notification. One that was told later than that time counts too."""
-        return self.told[-at_most] + HOUR_MS if 0 < at_most <= len(self.told) else 0
-
     def note(self, now_ms: int) -> None:
         """Remember that it was told."""
         insort(self.told, now_ms)
         del self.told[: bisect_right(self.told, now_ms - HOUR_MS)]
-
-    def wait(self, at_most: int, now_ms: int) -> None:
-        """Something waits for a place."""
-        self.due_ms = max(now_ms, self.free_ms(at_most))

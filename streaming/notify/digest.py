@@ -6,8 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from streaming.model.event import OpenEvent
-from streaming.model.ledger import Cap, Waiting
-from streaming.notify.tell import notification_of, owed, unmet
+from streaming.model.ledger import Cap
+from streaming.notify.pace.pace import Telling
+from streaming.notify.tell import Quiet, digested, news_for, notification_of
+from tidings import event as events
 from tidings.notification import Digested, Notification, Reason, digest_id
 from tidings.subscription import Subscription
 from tidings.topic import Topic
@@ -24,28 +26,21 @@ class Digest:
 
 def digest(waiting: Iterable[OpenEvent], subscription: Subscription, cap: Cap, topic: Topic, now_ms: int) -> Digest:
     """Tell all that waits, as it is now. What its own cadence still keeps back is told in its turn."""
+    telling = Telling(cap.key, now_ms)  # the place is free, and one is enough for all
     ready: list[tuple[OpenEvent, Digested]] = []
     cancelled = 0
     for event in waiting:
-        ledger = event.ledgers[subscription.name]
-        cancelled += unmet(event, subscription, now_ms) is Waiting.AT_MOST
-        ledger.capped = False
-        news = owed(event, subscription)
-        if news is None:
-            continue
-        allowed_ms = ledger.may_be_told_ms(subscription)
-        if subscription.settle_ms:
-            allowed_ms = max(allowed_ms, ledger.settled_ms(subscription, now_ms))
-        if now_ms < allowed_ms:
-            ledger.due_ms = allowed_ms
-        else:
-            ready.append((event, news))
+        event.ledgers[subscription.name].capped = False
+        news = news_for(event, subscription, events.facts(event.knowledge), telling)
+        cancelled += news is Quiet.DIFFERS
+        if not isinstance(news, Quiet):
+            ready.append((event, digested(event, news)))
     ended = _still_wanted(subscription, cap.ended)
     cap.ended = []
     if not ready and not ended:
         return Digest(None, cancelled=cancelled)
-    for event, news in ready:
-        event.ledgers[subscription.name].note(news.news, now_ms, complete=event.is_complete(topic))
+    for event, owed in ready:
+        event.ledgers[subscription.name].note(owed.news, now_ms, complete=event.is_complete(topic))
     cap.note(now_ms)
     return Digest(_notification(cap.key, ready, ended, subscription, now_ms), tuple(ready), cancelled)
 

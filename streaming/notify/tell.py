@@ -1,22 +1,38 @@
 """Who is told what about an event, now: the subscriptions that match, with what each does not know.
 
-What waits, for a cadence, for the event to settle or for a place within the hour, is not kept anywhere: it is worked out anew
-from the event when its time has come. So nothing is told that is not true any more.
+What waits for a pace is not kept anywhere: it is worked out anew from the event when its time has come. So nothing is told that
+is not true any more.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
 
 from streaming.model.event import OpenEvent
-from streaming.model.ledger import Cap, Ledger, Waiting
+from streaming.model.ledger import Cap, Ledger
+from streaming.notify.pace import AT_MOST, EVERY, allowed_ms, keeps_back, takes_place, waited_for
+from streaming.notify.pace.pace import Pace, Telling
 from tidings import event as events
 from tidings.notification import Digested, Notification, Reason, notification_id
 from tidings.predicate import Verdict
 from tidings.subscription import Subscription
 from tidings.topic import Topic
 from tidings.values import Value
+
+
+class Quiet(StrEnum):
+    """Why a subscription is told nothing now."""
+
+    DIFFERS = "differs"
+    """The event does not match, as far as it is known."""
+    KNOWN = "known"
+    """It has been told all that it wants to know."""
+    EARLY = "early"
+    """A pace allows it later: the ledger says when that will be looked at."""
+    NO_PLACE = "no-place"
+    """A pace has no place left for it: the ledger says that it waits for one."""
 
 
 def tell(
@@ -27,76 +43,82 @@ def tell(
     *,
     closing: bool = False,
     caps: dict[str, Cap] | None = None,
+    quiet: dict[str, Quiet] | None = None,
 ) -> list[tuple[Subscription, Notification]]:
     """Tell every one of ``subscriptions`` its news, or note what it waits for. Changes the event's ledgers, and the ``caps``.
 
-    At the end of the window nothing waits for a cadence: it would never be told. What has not settled by then never will.
+    ``quiet`` takes down why each of the others is told nothing.
     """
     told: list[tuple[Subscription, Notification]] = []
     if not subscriptions:
         return told
     facts = events.facts(event.knowledge)
     complete = event.is_complete(topic)
+    telling = Telling(event.at.key, now_ms, closing, topic.gather, caps)
     for subscription in subscriptions:
-        if subscription.judge(event.at.key, facts) is not Verdict.MATCHES:
+        news = news_for(event, subscription, facts, telling)
+        if isinstance(news, Quiet):
+            if quiet is not None:
+                quiet[subscription.name] = news
             continue
-        ledger = event.ledgers.get(subscription.name) or Ledger()
-        news = ledger.untold(subscription, facts)
-        if not news:
-            continue
-        event.ledgers[subscription.name] = ledger
-        allowed_ms = 0 if closing else ledger.may_be_told_ms(subscription)
-        if subscription.settle_ms and topic.gather:  # a measurement is over when it comes: it cannot settle
-            allowed_ms = max(allowed_ms, ledger.settled_ms(subscription, now_ms))
-        if now_ms < allowed_ms:
-            ledger.due_ms = allowed_ms
-            continue
-        if subscription.at_most and caps is not None and not _takes_place(event, ledger, caps, subscription, now_ms):
-            continue
+        ledger = event.ledgers[subscription.name]
         reason = _reason(ledger, complete=complete, closing=closing)
         ledger.note(news, now_ms, complete=complete)
         told.append((subscription, notification_of(event, subscription, ledger.revision, reason, news)))
     return told
 
 
-def _takes_place(event: OpenEvent, ledger: Ledger, caps: dict[str, Cap], subscription: Subscription, now_ms: int) -> bool:
-    """Take a place among those of the hour, or wait for one."""
-    cap = caps.setdefault(subscription.name, Cap(event.at.key))
-    if now_ms < cap.free_ms(subscription.at_most):
-        ledger.capped = True
-        ledger.due_ms = None
-        cap.wait(subscription.at_most, now_ms)
-        return False
-    cap.note(now_ms)
-    return True
+def news_for(
+    event: OpenEvent, subscription: Subscription, facts: Mapping[str, Value], telling: Telling
+) -> dict[str, Value] | Quiet:
+    """What the subscription is to be told now. Where it is nothing, the ledger notes what it waits for, if it does."""
+    # What does not match is not its business; what may match once more is known is not told before.
+    if subscription.judge(event.at.key, facts) is not Verdict.MATCHES:
+        return Quiet.DIFFERS
+    # Nothing is told twice.
+    ledger = event.ledgers.get(subscription.name) or Ledger()
+    news = ledger.untold(subscription, facts)
+    if not news:
+        return Quiet.KNOWN
+    event.ledgers[subscription.name] = ledger
+    # Every pace has its own time, and the latest counts. Then all is looked at anew, as it will be.
+    if telling.now_ms < (due_ms := allowed_ms(subscription, ledger, telling)):
+        ledger.due_ms = due_ms
+        return Quiet.EARLY
+    # Only what can really leave takes a place.
+    if not takes_place(subscription, ledger, telling):
+        return Quiet.NO_PLACE
+    return news
 
 
-def watch(event: OpenEvent, subscriptions: Iterable[Subscription], now_ms: int) -> Counter[str]:
-    """Note for each subscription since when the event has matched. Returns what was cancelled, because it matches no longer."""
+def watch(event: OpenEvent, pace: Pace, subscriptions: Iterable[Subscription], now_ms: int) -> Counter[str]:
+    """What is known has changed: let a pace note for each subscription whether the event matches. Returns what was cancelled,
+    because it matches no longer: by the word of the pace that it waited for."""
     facts = events.facts(event.knowledge)
     cancelled: Counter[str] = Counter()
     for subscription in subscriptions:
         ledger = event.ledgers.get(subscription.name)
-        if subscription.judge(event.at.key, facts) is Verdict.MATCHES:
-            if ledger is None:
-                ledger = event.ledgers[subscription.name] = Ledger()
-            ledger.settled_ms(subscription, now_ms)
-        elif ledger is not None and ledger.true_ms is not None:
-            if ledger.due_ms is not None:
-                settled = now_ms >= ledger.settled_ms(subscription, now_ms)
-                cancelled[Waiting.EVERY if settled else Waiting.SETTLE] += 1
-            ledger.due_ms = ledger.true_ms = None
+        matches = subscription.judge(event.at.key, facts) is Verdict.MATCHES
+        if ledger is None:
+            if not matches:
+                continue
+            ledger = event.ledgers[subscription.name] = Ledger()
+        waits = ledger.due_ms is not None and not matches
+        why = keeps_back(subscription, ledger, Telling(event.at.key, now_ms)) if waits else None
+        if pace.on_change(subscription, ledger, now_ms, matches=matches) and waits:
+            cancelled[(why or EVERY).word] += 1
+            ledger.due_ms = None
     return cancelled
 
 
-def unmet(event: OpenEvent, subscription: Subscription, now_ms: int) -> Waiting | None:
-    """Why something that waited is not told, now that it could be. None if there is nothing to tell."""
+def unmet(event: OpenEvent, subscription: Subscription, now_ms: int) -> Pace | None:
+    """For which pace something waited in vain that is not told now, although its event ends. None if nothing did."""
     ledger, facts = event.ledgers[subscription.name], events.facts(event.knowledge)
     if subscription.judge(event.at.key, facts) is not Verdict.MATCHES:
-        return Waiting.AT_MOST if ledger.capped else Waiting.EVERY
+        return AT_MOST if ledger.capped else waited_for(subscription, ledger, ledger.due_ms or now_ms)
     if not ledger.untold(subscription, facts):
         return None
-    return Waiting.SETTLE if subscription.settle_ms and now_ms < ledger.settled_ms(subscription, now_ms) else None
+    return keeps_back(subscription, ledger, Telling(event.at.key, now_ms, closing=True))
 
 
 def owed(event: OpenEvent, subscription: Subscription) -> Digested | None:
@@ -105,7 +127,11 @@ def owed(event: OpenEvent, subscription: Subscription) -> Digested | None:
     if subscription.judge(event.at.key, facts) is not Verdict.MATCHES:
         return None
     news = event.ledgers[subscription.name].untold(subscription, facts)
-    return Digested(event.id, news, event.span.first_ms, event.span.last_ms) if news else None
+    return digested(event, news) if news else None
+
+
+def digested(event: OpenEvent, news: Mapping[str, Value]) -> Digested:
+    return Digested(event.id, news, event.span.first_ms, event.span.last_ms)
 
 
 def _reason(ledger: Ledger, *, complete: bool, closing: bool) -> Reason:

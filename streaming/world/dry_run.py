@@ -18,7 +18,8 @@ from streaming.model.entry import Origin
 from streaming.model.inputs import Arrived, Heard, Input, Marked, Progressed, Refused, Ticked
 from streaming.model.links import PassedOn
 from streaming.model.outputs import Decided, MessageReason, Outcome, PutAside, Send, Tell
-from streaming.wire.message import MessageLimits, decode_message
+from streaming.notify.pace import HEARTBEAT
+from streaming.wire.codec import MessageLimits, decode_message
 from streaming.world.both import Both, BothOutput
 from streaming.world.script import ControlLine, Line, MessageLine, encoded
 from streaming.world.silence import Came, Seen, Untold, untold
@@ -251,7 +252,7 @@ class _Run:
             snapshot=self.snapshot,
             start_ms=start_ms,
             end_ms=self.now_ms,
-            beats=frozenset(s.name for s in self.snapshot.subscriptions.values() if s.heartbeat_ms),
+            beats=frozenset(s.name for s in self.snapshot.subscriptions.values() if HEARTBEAT.asked_by(s)),
         )
 
     def _told(self) -> Iterator[Told]:

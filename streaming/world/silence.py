@@ -10,6 +10,7 @@ from enum import StrEnum
 from streaming.model.address import Address
 from streaming.model.event import OpenEvent, Span
 from streaming.model.inputs import Arrived
+from streaming.notify.pace import PACES
 from tidings import event as events
 from tidings.predicate import And, Or, Predicate, Truth, Verdict, evaluate, fields_of, render
 from tidings.registers import Register
@@ -198,8 +199,10 @@ def _why(plan: Plan, came: Came, seen: Seen, facts: Mapping[str, Value]) -> tupl
         return Silence.CAME_LATER, "the event was over when the subscription came"
     if _apart(parts, broker, subscription.broker):
         return Silence.CUT_OFF, f"no link that the topic may cross leads from {broker!r} to {subscription.broker!r}"
-    if subscription.settle_ms:
-        return Silence.NOT_SETTLED, "its 'where' did not hold for as long as 'settle_ms' asks"
+    for pace in PACES:
+        if pace.silence is not None and pace.asked_by(subscription):
+            word, detail = pace.silence
+            return Silence(word), detail
     return Silence.HELD_BACK, "the pace that it asked for left no room before the event was forgotten"
 
 

@@ -71,7 +71,8 @@ def test_the_pace_of_a_subscription():
     assert (read.settle_ms, read.heartbeat_ms, read.at_most) == (3000, 60000, 12)
     assert (other.settle_ms, other.heartbeat_ms, other.at_most) == (0, 0, 0)
     assert snapshot.by_topic == {("b1", "incident"): (read, other)}
-    assert snapshot.settling == snapshot.capped == {("b1", "incident"): (read,)}
+    settling, capped = snapshot.asking["settle_ms"], snapshot.asking["at_most"]
+    assert settling == capped == {("b1", "incident"): (read,)}
     assert [each for _, each in snapshot.beating] == [read]
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.broker import pacing, state_codec
+from streaming.broker import state_codec
 from streaming.broker.state import Rules
-from streaming.wire.notification import encode_notification
+from streaming.notify.pace import at_most as pace
+from streaming.wire.codec import encode_notification
 from streaming.world.one_broker import Script, subscription, topic
 from tidings.notification import Encoding
 
@@ -328,7 +329,7 @@ def test_only_the_last_hour_is_remembered():
 
 
 def test_only_so_many_ended_events_wait_and_the_others_are_counted(monkeypatch):
-    monkeypatch.setattr(pacing, "MOST_ENDED", 2)
+    monkeypatch.setattr(pace, "MOST_ENDED", 2)
     script = capped(at_most=1, window_ms=SHORT)
     for number in range(5):
         script.publish({"n": number})
