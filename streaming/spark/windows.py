@@ -23,7 +23,6 @@ from streaming.windows.state import WindowState
 from streaming.wire import offers
 from streaming.wire.books import books_records
 from streaming.wire.outgoing import to_records
-from tidings import names
 
 STATE_SCHEMA = "state binary"
 

@@ -19,7 +19,7 @@ from streaming.model.inputs import Arrived, Heard, Input, Marked, Progressed, Re
 from streaming.model.links import PassedOn
 from streaming.model.outputs import Decided, MessageReason, Outcome, PutAside, Send, Tell
 from streaming.notify.pace import HEARTBEAT
-from streaming.wire.codec import MessageLimits, decode_message
+from streaming.wire.message import MessageLimits, decode_message
 from streaming.world.both import Both, BothOutput
 from streaming.world.script import ControlLine, Line, MessageLine, encoded
 from streaming.world.silence import Came, Seen, Untold, untold

@@ -7,7 +7,7 @@ import pytest
 from streaming.broker import state_codec
 from streaming.broker.state import Rules
 from streaming.notify.pace import at_most as pace
-from streaming.wire.codec import encode_notification
+from streaming.wire.notification import encode_notification
 from streaming.world.one_broker import Script, subscription, topic
 from tidings.notification import Encoding
 
