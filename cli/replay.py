@@ -43,7 +43,8 @@ def replay(
     Example: tidings replay --from publish.b1-0:1234 --topic incident
     """
     from audit.comparison import CompareScope
-    from audit.proof import prove, since_of
+    from audit.places import since_of
+    from audit.proof import prove
     from streaming.broker.settings import message_limits_of, rules_of, timing_of
     from tidings.config import load
 
