@@ -5,10 +5,8 @@ Workers find the control data of a version in a file of its own, which never cha
 
 from __future__ import annotations
 
-import gc
 import json
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -32,6 +30,7 @@ from streaming.wire.codec import MessageLimits, encode_notification
 from streaming.wire.inputs import MOST_VALUE_BYTES, TickerIdentity
 from streaming.wire.offers import clock_record, offer_record
 from tidings import names
+from tidings.collection import no_collection
 from tidings.control import Snapshot
 from tidings.errors import BadState
 from tidings.topic import Timing
@@ -79,6 +78,7 @@ def bucket_function(settings: BucketSpec) -> Callable[[Any, Iterable[pd.DataFram
         # What a seed says of the books, nobody has been told.
         before = {} if seed else {broker: books.to_dict() for broker, books in state.books.items()}
         state.changed = False
+        # A batch makes many objects and no cycles: looking for those would cost a third of its time.
         with no_collection():
             rows = _rows(list(frames), settings)
             outputs = process(state, bucket.shelf, rows, _setting(settings, number))
@@ -97,16 +97,6 @@ def bucket_function(settings: BucketSpec) -> Callable[[Any, Iterable[pd.DataFram
             yield pd.DataFrame(records, columns=OUTPUT_COLUMNS)
 
     return run
-
-
-@contextmanager
-def no_collection() -> Iterator[None]:
-    """A batch makes many objects and no cycles: looking for those would cost a third of its time."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def _rows(frames: list[pd.DataFrame], settings: BucketSpec) -> Rows:

@@ -22,7 +22,6 @@ from streaming.spark.events import (
     aside_record,
     books_records,
     load_plan,
-    no_collection,
 )
 from streaming.spark.query import QuerySpec, kafka_options, to_kafka
 from streaming.windows import state_codec
@@ -32,6 +31,7 @@ from streaming.windows.state import WindowState
 from streaming.wire import crossing, offers
 from streaming.wire.codec import encode_notification
 from tidings import names
+from tidings.collection import no_collection
 
 STATE_SCHEMA = "state binary"
 
