@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Container
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,6 +12,7 @@ import typer
 from cli import connecting, show
 from cli.control import write
 from cli.follow import Count, Timeout, follow
+from cli.options import grouped
 from tidings.predicate import Missing
 
 if TYPE_CHECKING:
@@ -23,26 +25,28 @@ _LONGEST_NAME = 80
 """Of a result that is called after its function."""
 
 
-def subscribe(
-    name: Annotated[str, typer.Argument(help="The subscription's name.")],
+@dataclass(frozen=True)
+class ToldOptions:
+    """What is told, to whom and where."""
+
     topic: Annotated[
         str | None, typer.Option(help="The topic it is about; by default the subscription's name.", rich_help_panel=_PANEL)
-    ] = None,
+    ] = None
     subscriber: Annotated[
         str | None,
         typer.Option(help="Who is told; by default the subscription's name.", show_default=False, rich_help_panel=_PANEL),
-    ] = None,
+    ] = None
     where: Annotated[
         str,
         typer.Option(help="Which events, as in: severity >= 2 and kind prefix 'fi'", show_default=False, rich_help_panel=_PANEL),
-    ] = "",
+    ] = ""
     fields: Annotated[
         str, typer.Option(help="Only these fields, with commas between.", show_default=False, rich_help_panel=_PANEL)
-    ] = "",
-    every_ms: Annotated[int, typer.Option(min=0, help="At most once in this time for an event.", rich_help_panel=_PANEL)] = 0,
+    ] = ""
+    every_ms: Annotated[int, typer.Option(min=0, help="At most once in this time for an event.", rich_help_panel=_PANEL)] = 0
     settle_ms: Annotated[
         int, typer.Option(min=0, help="Only what has matched WHERE for this long, without a break.", rich_help_panel=_PANEL)
-    ] = 0,
+    ] = 0
     at_most: Annotated[
         int | None,
         typer.Option(
@@ -52,13 +56,39 @@ def subscribe(
             show_default=False,
             rich_help_panel=_PANEL,
         ),
-    ] = None,
+    ] = None
     heartbeat_ms: Annotated[
         int, typer.Option(min=0, help="A sign of life this often, also when there is no news.", rich_help_panel=_PANEL)
-    ] = 0,
+    ] = 0
     missing: Annotated[
         Missing, typer.Option(help="A field that WHERE needs is not known yet: tell, or wait?", rich_help_panel=_PANEL)
-    ] = Missing.OPTIMISTIC,
+    ] = Missing.OPTIMISTIC
+    broker: Annotated[str, typer.Option(help="The broker to subscribe at.", rich_help_panel=_PANEL)] = "b1"
+    deliver: Annotated[
+        str | None, typer.Option(help="The Kafka topic for it.", show_default="notify.SUBSCRIBER", rich_help_panel=_PANEL)
+    ] = None
+
+    def record(self, name: str) -> dict[str, Any]:
+        """The control record that they ask for."""
+        said: dict[str, Any] = {
+            "where": self.where,
+            "fields": [each.strip() for each in self.fields.split(",") if each.strip()],
+            "every_ms": self.every_ms,
+            "settle_ms": self.settle_ms,
+            "at_most": self.at_most,
+            "heartbeat_ms": self.heartbeat_ms,
+            "missing": "" if self.missing is Missing.OPTIMISTIC else str(self.missing),
+            "deliver": self.deliver,
+        }
+        about = {"subscriber": self.subscriber or name, "broker": self.broker, "topic": self.topic or name}
+        asked = {property: value for property, value in said.items() if value}
+        return {"kind": "subscription", "name": name, **about, **asked}
+
+
+@dataclass(frozen=True)
+class WindowOptions:
+    """Over windows."""
+
     window: Annotated[
         str | None,
         typer.Option(
@@ -67,7 +97,7 @@ def subscribe(
             show_default=False,
             rich_help_panel=_WINDOWS,
         ),
-    ] = None,
+    ] = None
     of: Annotated[
         list[str] | None,
         typer.Option(
@@ -76,20 +106,37 @@ def subscribe(
             show_default=False,
             rich_help_panel=_WINDOWS,
         ),
-    ] = None,
+    ] = None
     grace: Annotated[
         str | None,
         typer.Option(
             metavar="TIME", help="How long a window waits for what comes late.", show_default="1s", rich_help_panel=_WINDOWS
         ),
-    ] = None,
+    ] = None
     empty: Annotated[
         bool, typer.Option("--empty", help="Tell also of windows without publications.", rich_help_panel=_WINDOWS)
-    ] = False,
-    broker: Annotated[str, typer.Option(help="The broker to subscribe at.", rich_help_panel=_PANEL)] = "b1",
-    deliver: Annotated[
-        str | None, typer.Option(help="The Kafka topic for it.", show_default="notify.SUBSCRIBER", rich_help_panel=_PANEL)
-    ] = None,
+    ] = False
+
+    def asked(self) -> dict[str, Any] | None:
+        """The property `window` that they ask for, if they ask for one."""
+        if self.window is None:
+            for option, given in (("--of", self.of), ("--grace", self.grace), ("--empty", self.empty)):
+                if given:
+                    raise typer.BadParameter("this is about windows: name one too, as in --window 10s/5s", param_hint=option)
+            return None
+        if not self.of:
+            raise typer.BadParameter("say what is told of each window, as in --of 'avg(speed)'", param_hint="--window")
+        from tidings.window import read_span
+
+        said: dict[str, Any] = {**read_span(self.window), "of": results(self.of)}
+        if self.grace is not None:
+            said["grace_ms"] = _milliseconds(self.grace)
+        return said | ({"empty": True} if self.empty else {})
+
+
+@grouped
+def subscribe(
+    name: Annotated[str, typer.Argument(help="The subscription's name.")],
     no_follow: Annotated[bool, typer.Option("--no-follow", help="Subscribe, and leave the reading to others.")] = False,
     from_beginning: Annotated[
         bool, typer.Option("--from-beginning", help="Also show what this subscription was told before.")
@@ -97,9 +144,10 @@ def subscribe(
     count: Count = None,
     timeout: Timeout = None,
     as_json: connecting.AsJson = False,
-    bootstrap_servers: connecting.Servers = None,
-    dir: connecting.Directory = connecting.DEFAULT_DIRECTORY,
-    properties: connecting.Properties = None,
+    *,
+    told: ToldOptions,
+    windows: WindowOptions,
+    service: connecting.ServiceOptions,
 ) -> None:
     """Subscribe, wait until the service knows, then print notifications until Ctrl-C.
 
@@ -113,49 +161,21 @@ def subscribe(
     from clients.subscriber import Subscriber
 
     key = f"subscription/{name}"
-    said: dict[str, Any] = {
-        "where": where,
-        "fields": [each.strip() for each in fields.split(",") if each.strip()],
-        "every_ms": every_ms,
-        "settle_ms": settle_ms,
-        "at_most": at_most,
-        "heartbeat_ms": heartbeat_ms,
-        "missing": "" if missing is Missing.OPTIMISTIC else str(missing),
-        "deliver": deliver,
-    }
-    about = {"kind": "subscription", "name": name, "subscriber": subscriber or name, "broker": broker, "topic": topic or name}
-    record: dict[str, Any] = about | {property: value for property, value in said.items() if value}
-    if (over := _over(window, of or [], grace, empty)) is not None:
+    record = told.record(name)
+    if (over := windows.asked()) is not None:
         _refuse_options_of_events(record)
         record["window"] = over
     control.check(key, record)
-    connection = connecting.connect(bootstrap_servers, dir, properties)
+    connection = service.connect()
     if no_follow:
         _announce(connection, key, record, quiet=False, as_json=as_json)
         return
     # Reading starts before the subscription does, so nothing it is told can be missed.
-    kafka_topic = deliver or f"notify.{record['subscriber']}"
+    kafka_topic = told.deliver or f"notify.{record['subscriber']}"
     with Subscriber(connection, kafka_topic, name, from_beginning) as reader:
         _announce(connection, key, record, quiet=True)
         show.remark(f"{name} is told on the Kafka topic {kafka_topic}; Ctrl-C ends the reading, not the subscription")
         follow(connection, reader, as_json=as_json, count=count, timeout_s=timeout)
-
-
-def _over(window: str | None, of: list[str], grace: str | None, empty: bool) -> dict[str, Any] | None:
-    """The property `window` that the options ask for, if they ask for one."""
-    if window is None:
-        for option, given in (("--of", of), ("--grace", grace), ("--empty", empty)):
-            if given:
-                raise typer.BadParameter("this is about windows: name one too, as in --window 10s/5s", param_hint=option)
-        return None
-    if not of:
-        raise typer.BadParameter("say what is told of each window, as in --of 'avg(speed)'", param_hint="--window")
-    from tidings.window import read_span
-
-    said: dict[str, Any] = {**read_span(window), "of": results(of)}
-    if grace is not None:
-        said["grace_ms"] = _milliseconds(grace)
-    return said | ({"empty": True} if empty else {})
 
 
 def _refuse_options_of_events(record: dict[str, Any]) -> None:
