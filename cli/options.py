@@ -17,10 +17,9 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     parameters: list[inspect.Parameter] = []
     groups: dict[str, tuple[Callable[..., Any], list[str]]] = {}
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
-        group: Any = parameter.annotation
-        if is_dataclass(group):
-            options = _options(group)
-            groups[parameter.name] = group, [option.name for option in options]
+        if is_dataclass(parameter.annotation):
+            options = _options(parameter.annotation)
+            groups[parameter.name] = parameter.annotation, [option.name for option in options]
             parameters += options
         else:
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
