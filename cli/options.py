@@ -17,9 +17,10 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     parameters: list[inspect.Parameter] = []
     groups: dict[str, tuple[Callable[..., Any], list[str]]] = {}
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
-        if is_dataclass(parameter.annotation):
-            options = _options(parameter.annotation)
-            groups[parameter.name] = parameter.annotation, [option.name for option in options]
+        kind = parameter.annotation
+        if isinstance(kind, type) and is_dataclass(kind):
+            options = _options(kind)
+            groups[parameter.name] = kind, [option.name for option in options]
             parameters += options
         else:
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
