@@ -1,6 +1,7 @@
-"""What follows from a log laid beside what is in Kafka: notifications, what was put aside, and the books.
+"""What follows from a log laid beside what a service wrote: notifications, and what was put aside.
 
-Where the log does not say enough, nothing is claimed: neither that it is the same nor that it differs.
+The one place where the two are compared, whoever asks: `tidings replay` within what the log still says (`audit.proof`), the
+demo and the live tests without any allowance (`audit.inspection`).
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from enum import StrEnum
 
 from audit.horizon import ALWAYS, About, Reach, about
 from audit.replay import Log, Replay
-from streaming.model.books import Books
+from audit.written import Written
+from streaming.broker.state import NEVER
 from streaming.model.inputs import Arrived
-from streaming.model.outputs import MessageReason, Outcome, PutAside
+from streaming.model.outputs import Outcome, PutAside
 from streaming.wire.aside import read_aside, topic_of
 from streaming.wire.notification import decode_notification, encode_notification
 from streaming.wire.record import Record
+from tidings import names
 from tidings.notification import Notification, Reason
 
 
@@ -30,15 +33,6 @@ class Finding(StrEnum):
     """It is there, and does not follow from the log."""
     OTHER = "other"
     """It is there, with other bytes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One of them, in words."""
-
-    what: str
-    finding: Finding
-    text: str
 
 
 @dataclass(slots=True)
@@ -73,6 +67,10 @@ class CompareScope:
         return about is not None and self.topic in (None, about[0]) and self.key in (None, about[1])
 
 
+NOTIFICATION = "notification"
+"""What a difference is about, if not about a Kafka topic for what is put aside."""
+
+
 # ---- comparing --------------------------------------------------------------------------------------------------------
 
 
@@ -86,6 +84,22 @@ class Item:
     """When it was decided; for what is in Kafka, when it was appended."""
     about: About | None
     text: str
+    whole: object = None
+    """All of it, for who wants more than the text."""
+
+    def __str__(self) -> str:
+        return self.text if self.whole is None else repr(self.whole)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One of them, in words; and where there are any, what should be there and is not, and what is and should not."""
+
+    what: str
+    finding: Finding
+    text: str
+    lacking: Item | None = None
+    extra: Item | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +112,46 @@ class ComparedSpan:
     before_ms: int = ALWAYS
     gone_ms: Mapping[str, int] = field(default_factory=dict)
     """Kafka topics with results that have lost their beginning, with the time of the first record left."""
+    heartbeats: bool = False
+    """Whether these count too. They follow from the clock alone."""
 
     def asks(self, item: Item) -> bool:
         return self.scope.takes(item.about) and (self.scope.since_ms is None or item.at_ms >= self.scope.since_ms)
+
+
+WITHOUT_ALLOWANCE = ComparedSpan(CompareScope(), Reach(None), NEVER, heartbeats=True)
+"""All that was ever decided is there and nothing else: what a service at rest is held to, with its log whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How the two compare."""
+
+    notifications: TellTally
+    late: TellTally
+    dead_letters: TellTally
+    differences: tuple[Difference, ...]
+    foreign: tuple[Record, ...]
+    """Records in the notification topics that are no notifications."""
+
+
+def compare(log: Log, replay: Replay, written: Written, bounds: ComparedSpan) -> Comparison:
+    """Lay what follows from a log beside what was written."""
+    found, foreign = delivered_items(written.delivered, bounds)
+    notifications, told = tally(NOTIFICATION, told_items(replay, bounds), found, bounds)
+    late, aside = tally(
+        names.LATE,
+        put_aside_items(log, replay, Outcome.LATE),
+        found_aside_items(replay, written.late, Outcome.LATE),
+        bounds,
+    )
+    dead_letters, dead = tally(
+        names.DEAD_LETTER,
+        put_aside_items(log, replay, Outcome.DEAD_LETTERED),
+        found_aside_items(replay, written.dead_letters, Outcome.DEAD_LETTERED),
+        bounds,
+    )
+    return Comparison(notifications, late, dead_letters, (*told, *aside, *dead), tuple(foreign))
 
 
 def tally(what: str, expected: Iterable[Item], found: Iterable[Item], bounds: ComparedSpan) -> tuple[TellTally, list[Difference]]:
@@ -139,10 +190,11 @@ def _match(what: str, wanted: list[Item], there: list[Item], bounds: ComparedSpa
     counts.repeated += (have - should).total() - len(others)
     counts.other += len(others)
     counts.missing += lacking
+    right = None if first.content in have else first
     for item in others:
-        yield Difference(what, Finding.OTHER, f"{item.text}; it should be: {first.text}")
+        yield Difference(what, Finding.OTHER, f"{item.text}; it should be: {first.text}", right, item)
     if lacking:
-        yield Difference(what, Finding.MISSING, first.text)
+        yield Difference(what, Finding.MISSING, first.text, first)
 
 
 def _may_be_elsewhere(item: Item, bounds: ComparedSpan) -> bool:
@@ -161,37 +213,40 @@ def _stranger(what: str, item: Item, bounds: ComparedSpan, counts: TellTally) ->
         counts.undecided += 1
         return
     counts.beside += 1
-    yield Difference(what, Finding.BESIDE, item.text)
+    yield Difference(what, Finding.BESIDE, item.text, extra=item)
 
 
 # ---- notifications, and what was put aside ----------------------------------------------------------------------------
 
 
-def told_items(replay: Replay, *, exact_ids: bool) -> list[Item]:
-    """The notifications that follow from the log. Heartbeats follow from the clock alone, and are not compared."""
+def told_items(replay: Replay, bounds: ComparedSpan) -> list[Item]:
+    """The notifications that follow from the log."""
+    exact_ids = bounds.reach.exact_ids
     return [
-        _notification_item(tell.kafka_topic, note, encode_notification(note, tell.encoding), tell.at_ms, exact_ids)
+        _notification_item(tell.kafka_topic, note, encode_notification(note, tell.encoding), tell.at_ms, exact_ids, note)
         for tell in replay.told
-        if (note := tell.notification).reason is not Reason.HEARTBEAT
+        if (note := tell.notification).reason is not Reason.HEARTBEAT or bounds.heartbeats
     ]
 
 
-def delivered_items(records: Iterable[Record], *, exact_ids: bool) -> tuple[list[Item], int]:
-    """The notifications in Kafka, and how many records there are none."""
-    items, foreign = [], 0
+def delivered_items(records: Iterable[Record], bounds: ComparedSpan) -> tuple[list[Item], list[Record]]:
+    """The notifications in Kafka, and the records that are none."""
+    items, foreign = [], []
     for record in records:
         try:
             notification = decode_notification(record.value or b"")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            foreign += 1  # somebody else writes there too
+            foreign.append(record)  # somebody else writes there too
             continue
-        if notification.reason is not Reason.HEARTBEAT:
-            value = record.value or b""
-            items.append(_notification_item(record.kafka_topic, notification, value, record.append_ms, exact_ids))
+        if bounds.heartbeats or notification.reason is not Reason.HEARTBEAT:
+            at, value, exact_ids = record.kafka_topic, record.value or b"", bounds.reach.exact_ids
+            items.append(_notification_item(at, notification, value, record.append_ms, exact_ids, value))
     return items, foreign
 
 
-def _notification_item(kafka_topic: str, note: Notification, value: bytes, at_ms: int, exact_ids: bool) -> Item:
+def _notification_item(
+    kafka_topic: str, note: Notification, value: bytes, at_ms: int, exact_ids: bool, whole: Notification | bytes
+) -> Item:
     key: Hashable = (kafka_topic, note.id)
     content: Hashable = value
     if not exact_ids:
@@ -200,7 +255,7 @@ def _notification_item(kafka_topic: str, note: Notification, value: bytes, at_ms
     said = [note.news, *(each.news for each in note.digest)]
     news = "; ".join(", ".join(f"{name}={value!r}" for name, value in sorted(each.items())) for each in said if each)
     text = f"{note.subscription}, {note.topic} · {note.key}, {note.reason}, revision {note.revision}: {news}"
-    return Item(key, content, at_ms, (note.topic, note.key), text)
+    return Item(key, content, at_ms, (note.topic, note.key), text, whole)
 
 
 def put_aside_items(log: Log, replay: Replay, outcome: Outcome) -> list[Item]:
@@ -247,37 +302,3 @@ def _aside_item(
     return Item(
         (topic_of(outcome), *at), content, at_ms, about, f"{at[0]}, partition {at[1]}, offset {at[2]}: {reason}, {detail}"
     )
-
-
-# ---- the books --------------------------------------------------------------------------------------------------------
-
-_AT_ONCE = frozenset({Outcome.REDUNDANT, Outcome.LATE, Outcome.DEAD_LETTERED})
-
-
-def books_differences(should: Mapping[str, Books], have: Mapping[str, Books]) -> tuple[list[Difference], int, bool]:
-    """Where the totals differ, how many messages are not counted yet, and whether more were counted since the log was read.
-
-    What is held today is told tomorrow: only once nothing is held, all outcomes can be compared. Until then, those that are
-    decided when a message comes.
-    """
-    differences: list[Difference] = []
-    behind = 0
-    moved_on = False
-    for broker in sorted(should):
-        ours, theirs = should[broker], have.get(broker, Books())
-        behind += max(0, ours.received - theirs.received)
-        moved_on = moved_on or theirs.received > ours.received
-        if ours.received != theirs.received:
-            continue
-        settled = ours.total(Outcome.HELD) == theirs.total(Outcome.HELD) == 0
-        for at in sorted(_counted(ours, settled=settled) | _counted(theirs, settled=settled)):
-            if ours.outcomes[at] != theirs.outcomes[at]:
-                text = f"{broker} counts {theirs.outcomes[at]} {at[0]}, {at[1]}; it should be {ours.outcomes[at]}"
-                differences.append(Difference("books", Finding.OTHER, text))
-    return differences, behind, moved_on
-
-
-def _counted(books: Books, *, settled: bool) -> set[tuple[str, str]]:
-    found = {(str(outcome), str(reason)) for (outcome, reason), count in books.outcomes.items() if count}
-    # Late by `cut-off` is decided when the event ends.
-    return found if settled else {at for at in found if at[0] in _AT_ONCE and at[1] != MessageReason.CUT_OFF}

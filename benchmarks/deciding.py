@@ -18,7 +18,6 @@ import sys
 from bisect import bisect
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import accumulate
 from pathlib import Path
@@ -29,6 +28,7 @@ from typing import Any
 from streaming.windows.deciders import Choice, Decider, decider
 from streaming.windows.deciders.decision import Unlearned
 from streaming.windows.graph import Graph, Range
+from tidings.collection import no_collection
 
 HERE = Path(__file__).parent
 DECIDERS = ("adock", "wad", "bat", "foresight")
@@ -192,17 +192,6 @@ class Minute:
     groups: int = 0
 
 
-@contextmanager
-def no_collection() -> Iterator[None]:
-    """Whose turn it is when garbage is collected is chance."""
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
 def measure(load: Load, name: str, minutes: int) -> list[Minute]:
     """Run one decider over a load, and leave out the minutes in which the graph grows.
 
@@ -211,6 +200,7 @@ def measure(load: Load, name: str, minutes: int) -> list[Minute]:
     """
     stream, graph, decides = Stream(load), Graph(), decider(name)
     first = decider("always-aggregate") if isinstance(decides, Unlearned) else decides
+    gc.collect()
     with no_collection():
         for _ in range(stream.warm_up()):
             _run(stream.minute(), graph, first)

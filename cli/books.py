@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cli import connecting, show
 from cli.decisions import windows_table
+from cli.options import grouped
 from tidings.errors import KafkaUnreachable
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
+    from clients.connection import Connection
     from streaming.model.books import Books
 
 _WATCH_S = 1.0
@@ -35,46 +36,45 @@ _MEANING = {
 }
 
 
+@grouped
 def books(
     watch: Annotated[bool, typer.Option("--watch", help="Show them anew every second, until Ctrl-C.")] = False,
     as_json: connecting.AsJson = False,
-    bootstrap_servers: connecting.Servers = None,
-    dir: connecting.Directory = connecting.DEFAULT_DIRECTORY,
-    properties: connecting.Properties = None,
+    *,
+    service: connecting.ServiceOptions,
 ) -> None:
     """Show what became of all messages, and whether the books balance: exit 1 if they do not.
 
     Example: tidings books --json
     """
     if watch:
-        _watch(bootstrap_servers, dir, properties, as_json)
+        _watch(service.connect(), as_json)
         return
-    current = _current(bootstrap_servers, dir, properties)
+    current = _current(service)
     _print(current, as_json)
     if not all(each.balanced for each in current.values()):
         raise typer.Exit(1)
 
 
-def _current(servers: str | None, directory: Path, properties: Path | None) -> dict[str, Books]:
+def _current(service: connecting.ServiceOptions) -> dict[str, Books]:
     """The books in Kafka; or, when the service has stopped and its Kafka with it, as it left them in its directory."""
     from clients.books import from_dict, read_books
 
-    left = directory / "books.json"
+    left = service.dir / "books.json"
     try:
-        return read_books(connecting.connect(servers, directory, properties))
+        return read_books(service.connect())
     except KafkaUnreachable:
-        if servers or not left.is_file():
+        if service.bootstrap_servers or not left.is_file():
             raise
     show.remark("the service has stopped; these are its books at that moment")
     return from_dict(json.loads(left.read_bytes()))
 
 
-def _watch(servers: str | None, directory: Path, properties: Path | None, as_json: bool) -> None:
+def _watch(connection: Connection, as_json: bool) -> None:
     from rich.live import Live
 
     from clients.books import read_books, to_dict
 
-    connection = connecting.connect(servers, directory, properties)
     if as_json:
         last: Mapping[str, Any] = {}
         while True:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 _PANEL = "Where the service is"
 
-Servers: TypeAlias = Annotated[
+_Servers: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--bootstrap-servers",
@@ -24,11 +25,11 @@ Servers: TypeAlias = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
-Directory: TypeAlias = Annotated[
+_Directory: TypeAlias = Annotated[
     Path,
     typer.Option("--dir", help="The directory of `tidings up`.", envvar="TIDINGS_SERVICE_DIR", rich_help_panel=_PANEL),
 ]
-Properties: TypeAlias = Annotated[
+_Properties: TypeAlias = Annotated[
     Path | None,
     typer.Option(
         "--properties",
@@ -41,6 +42,19 @@ Properties: TypeAlias = Annotated[
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON, for a machine to read.")]
 
 DEFAULT_DIRECTORY = Path(".tidings")
+
+
+@dataclass(frozen=True)
+class ServiceOptions:
+    """Where the service is."""
+
+    bootstrap_servers: _Servers = None
+    dir: _Directory = DEFAULT_DIRECTORY
+    properties: _Properties = None
+
+    def connect(self) -> Connection:
+        """A connection to its Kafka, which answers."""
+        return connect(self.bootstrap_servers, self.dir, self.properties)
 
 
 def connect(servers: str | None, directory: Path, properties: Path | None) -> Connection:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli import connecting, show
+from cli.options import grouped
 from tidings.errors import TidingsError
 
 if TYPE_CHECKING:
@@ -28,13 +29,13 @@ NoWait = Annotated[bool, typer.Option("--no-wait", help="Do not wait until the s
 
 
 @app.command("apply")
+@grouped
 def apply_file(
     file: Annotated[Path, typer.Argument(metavar="FILE|-", help="Control records: JSON lines, an array or one object.")],
     no_wait: NoWait = False,
     as_json: connecting.AsJson = False,
-    bootstrap_servers: connecting.Servers = None,
-    dir: connecting.Directory = connecting.DEFAULT_DIRECTORY,
-    properties: connecting.Properties = None,
+    *,
+    service: connecting.ServiceOptions,
 ) -> None:
     """Apply the control records of a file: all of them, or none if one is wrong.
 
@@ -52,16 +53,16 @@ def apply_file(
         records = control.read_text(sys.stdin.read(), "stdin", timing)
     else:
         records = control.read_file(file, timing)
-    connection = connecting.connect(bootstrap_servers, dir, properties)
+    connection = service.connect()
     write(connection, records, wait=not no_wait, as_json=as_json)
 
 
 @app.command("list")
+@grouped
 def list_records(
     as_json: connecting.AsJson = False,
-    bootstrap_servers: connecting.Servers = None,
-    dir: connecting.Directory = connecting.DEFAULT_DIRECTORY,
-    properties: connecting.Properties = None,
+    *,
+    service: connecting.ServiceOptions,
 ) -> None:
     """Show the control data as it is now.
 
@@ -69,7 +70,7 @@ def list_records(
     """
     from clients.control import read_control
 
-    snapshot = read_control(connecting.connect(bootstrap_servers, dir, properties))
+    snapshot = read_control(service.connect())
     if as_json:
         show.as_json({"version": snapshot.version, "records": snapshot.records})
     else:
@@ -77,13 +78,13 @@ def list_records(
 
 
 @app.command("delete")
+@grouped
 def delete(
     key: Annotated[str, typer.Argument(metavar="KIND/NAME", help="What to delete, as `control list` names it.")],
     no_wait: NoWait = False,
     as_json: connecting.AsJson = False,
-    bootstrap_servers: connecting.Servers = None,
-    dir: connecting.Directory = connecting.DEFAULT_DIRECTORY,
-    properties: connecting.Properties = None,
+    *,
+    service: connecting.ServiceOptions,
 ) -> None:
     """Delete a record.
 
@@ -92,7 +93,7 @@ def delete(
     from clients import control
 
     control.check(key, None)
-    connection = connecting.connect(bootstrap_servers, dir, properties)
+    connection = service.connect()
     if key not in control.read_control(connection).records:
         raise TidingsError(f"there is no {key}; `tidings control list` shows what there is")
     write(connection, [(key, None)], wait=not no_wait, as_json=as_json)

@@ -10,6 +10,7 @@ import typer
 
 from cli import connecting, show
 from cli.follow import Timeout, listen
+from cli.options import grouped
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -27,6 +28,7 @@ _COLUMNS = ("windows", "forwarded", "aggregated", "crossed", "always forward", "
 _STYLES = {"forward": "bold cyan", "aggregate": "bold green"}
 
 
+@grouped
 def decisions(
     link: Annotated[
         str | None,
@@ -46,9 +48,8 @@ def decisions(
     count: Annotated[int | None, typer.Option("--count", min=1, help="Stop after so many choices.", show_default=False)] = None,
     timeout: Timeout = None,
     as_json: connecting.AsJson = False,
-    bootstrap_servers: connecting.Servers = None,
-    dir: connecting.Directory = connecting.DEFAULT_DIRECTORY,
-    properties: connecting.Properties = None,
+    *,
+    service: connecting.ServiceOptions,
 ) -> None:
     """Print each choice as it is made, until Ctrl-C; then what those that were shown saved on each link.
 
@@ -64,7 +65,7 @@ def decisions(
         raise typer.BadParameter("it reads what is there and ends, without --count and --timeout", param_hint="--summary")
     wanted = Wanted(link, sender, to, topic)
     savings = Savings()
-    connection = connecting.connect(bootstrap_servers, dir, properties)
+    connection = service.connect()
     if summary:
         for decided in filter(wanted, read_decisions(connection)):
             savings.add(decided)

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from demo.run import Demo, DemoVerdict, Show
+    from demo.run import Demo, Show
+    from demo.verdict import DemoVerdict
     from service.up import StartedService
 
 _NOTICE_S = 2.0
@@ -271,7 +272,7 @@ def _story(verdict: DemoVerdict) -> Iterator[Text]:
     """One event: what was published about it, and what its subscriber saw."""
     from rich.text import Text
 
-    from demo.run import WATCHED
+    from demo.scene import WATCHED
 
     story = verdict.story
     arrived = story.arrived
@@ -294,7 +295,7 @@ def _windows(verdict: DemoVerdict) -> Iterator[Text]:
     """What subscribers to averages were told."""
     from rich.text import Text
 
-    from demo.run import ROADS
+    from demo.scene import ROADS
 
     roads = " and ".join(f"{road.sensors} on the {road.name}" for road in ROADS)
     yield Text("Averages over 10 s, every 5 s", style="bold")

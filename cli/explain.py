@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli import connecting, show
+from cli.options import grouped
 from tidings.errors import TidingsError
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ _WHY = {
 }
 
 
+@grouped
 def explain(
     topic: Annotated[str, typer.Argument(help="The event's topic.")],
     key: Annotated[str, typer.Argument(help="The event's key.")],
@@ -35,9 +37,8 @@ def explain(
         Path | None, typer.Option(help="The settings of `tidings up`, if it was given any.", show_default=False)
     ] = None,
     as_json: connecting.AsJson = False,
-    bootstrap_servers: connecting.Servers = None,
-    dir: connecting.Directory = connecting.DEFAULT_DIRECTORY,
-    properties: connecting.Properties = None,
+    *,
+    service: connecting.ServiceOptions,
 ) -> None:
     """Tell an event's story: every message, what it added or why it was dropped, who was told what and when.
 
@@ -50,7 +51,7 @@ def explain(
     from tidings.config import load
 
     settings = load(config, os.environ)
-    connection = connecting.connect(bootstrap_servers, dir, properties)
+    connection = service.connect()
     replayed = replay(
         connection,
         service=None,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli import connecting, show
+from cli.options import grouped
 from tidings.errors import BadMessage, TidingsError
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from tidings.message import Message
 
 
+@grouped
 def publish(
     file: Annotated[Path, typer.Argument(metavar="[FILE|-]", help="Messages, one JSON object a line; - is the pipe.")] = Path(
         "-"
@@ -26,9 +28,8 @@ def publish(
     broker: Annotated[str, typer.Option(help="The broker to publish at.")] = "b1",
     avro: Annotated[bool, typer.Option("--avro", help="Send Avro instead of JSON.")] = False,
     as_json: connecting.AsJson = False,
-    bootstrap_servers: connecting.Servers = None,
-    dir: connecting.Directory = connecting.DEFAULT_DIRECTORY,
-    properties: connecting.Properties = None,
+    *,
+    service: connecting.ServiceOptions,
 ) -> None:
     """Publish messages. Each is checked before it is sent; of a file with a wrong line, nothing is sent.
 
@@ -46,7 +47,7 @@ def publish(
         messages = checked(sys.stdin.buffer, "stdin", limits)
     else:
         messages = iter(list(checked(_lines(file), str(file), limits)))
-    connection = connecting.connect(bootstrap_servers, dir, properties)
+    connection = service.connect()
     sent = _send(connection, messages, broker, avro)
     if as_json:
         show.as_json({"published": sent, "broker": broker})

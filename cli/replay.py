@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli import connecting, show
+from cli.options import grouped
 
 if TYPE_CHECKING:
     from audit.comparison import TellTally
@@ -19,6 +20,7 @@ _DIFFERS, _UNDECIDED = 1, 3
 _SHOWN = 10
 
 
+@grouped
 def replay(
     start: Annotated[
         str, typer.Option("--from", metavar="OFFSET|TIME|earliest", help="Where to begin, like publish.b1-0:1234 or 15m.")
@@ -30,9 +32,8 @@ def replay(
         Path | None, typer.Option(help="The settings of `tidings up`, if it was given any.", show_default=False)
     ] = None,
     as_json: connecting.AsJson = False,
-    bootstrap_servers: connecting.Servers = None,
-    dir: connecting.Directory = connecting.DEFAULT_DIRECTORY,
-    properties: connecting.Properties = None,
+    *,
+    service: connecting.ServiceOptions,
 ) -> None:
     """Decide the log again with the plain reference, and compare with what was told, put aside and counted.
 
@@ -43,12 +44,13 @@ def replay(
     Example: tidings replay --from publish.b1-0:1234 --topic incident
     """
     from audit.comparison import CompareScope
-    from audit.proof import prove, since_of
+    from audit.places import since_of
+    from audit.proof import prove
     from streaming.broker.settings import message_limits_of, rules_of, timing_of
     from tidings.config import load
 
     settings = load(config, os.environ)
-    connection = connecting.connect(bootstrap_servers, dir, properties)
+    connection = service.connect()
     proof = prove(
         connection,
         scope=CompareScope(since_of(connection, start, time.time_ns() // 1_000_000), topic, key),

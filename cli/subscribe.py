@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
-from collections.abc import Callable, Container
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Container
+from dataclasses import asdict, dataclass, make_dataclass
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from cli import connecting, show
 from cli.control import write
 from cli.follow import Count, Timeout, follow
+from cli.options import grouped
 from tidings.predicate import Missing
 from tidings.subscription import PACE_PROPERTIES
 
@@ -28,44 +29,59 @@ _LONGEST_NAME = 80
 """Of a result that is called after its function."""
 
 
-def _with_paces(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with an option for each pace that a subscription can ask for, after --fields: they are its ``**pace``."""
-    signature = inspect.signature(command, eval_str=True)
-    before = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
-    place = [each.name for each in before].index("fields") + 1
-    paces = [_pace_option(name, asked) for name, asked in _PACES.items()]
-    command.__signature__ = signature.replace(parameters=[*before[:place], *paces, *before[place:]])  # type: ignore[attr-defined]
-    return command
+@dataclass(frozen=True)
+class ToldOptions:
+    """What is told, and to whom."""
 
-
-def _pace_option(name: str, asked: PaceProperty) -> inspect.Parameter:
-    hint: Any = Annotated[int, typer.Option(min=0, help=asked.option, rich_help_panel=_PANEL)]
-    if most := asked.times_an_hour:
-        hint = Annotated[int | None, typer.Option(min=1, max=most, help=asked.option, show_default=False, rich_help_panel=_PANEL)]
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    return inspect.Parameter(name, kind, default=None if most else 0, annotation=hint)
-
-
-@_with_paces
-def subscribe(
-    name: Annotated[str, typer.Argument(help="The subscription's name.")],
     topic: Annotated[
         str | None, typer.Option(help="The topic it is about; by default the subscription's name.", rich_help_panel=_PANEL)
-    ] = None,
+    ] = None
     subscriber: Annotated[
         str | None,
         typer.Option(help="Who is told; by default the subscription's name.", show_default=False, rich_help_panel=_PANEL),
-    ] = None,
+    ] = None
     where: Annotated[
         str,
         typer.Option(help="Which events, as in: severity >= 2 and kind prefix 'fi'", show_default=False, rich_help_panel=_PANEL),
-    ] = "",
+    ] = ""
     fields: Annotated[
         str, typer.Option(help="Only these fields, with commas between.", show_default=False, rich_help_panel=_PANEL)
-    ] = "",
+    ] = ""
+
+
+@dataclass(frozen=True)
+class DeliveryOptions:
+    """Where it is told, and what becomes of fields that are not stated."""
+
     missing: Annotated[
         Missing, typer.Option(help="A field that WHERE needs is not known yet: tell, or wait?", rich_help_panel=_PANEL)
-    ] = Missing.OPTIMISTIC,
+    ] = Missing.OPTIMISTIC
+    broker: Annotated[str, typer.Option(help="The broker to subscribe at.", rich_help_panel=_PANEL)] = "b1"
+    deliver: Annotated[
+        str | None, typer.Option(help="The Kafka topic for it.", show_default="notify.SUBSCRIBER", rich_help_panel=_PANEL)
+    ] = None
+
+
+def _pace_option(asked: PaceProperty) -> tuple[Any, int | None]:
+    """The option for a pace that a subscription can ask for, and its default."""
+    if most := asked.times_an_hour:
+        option = typer.Option(min=1, max=most, help=asked.option, show_default=False, rich_help_panel=_PANEL)
+        return Annotated[int | None, option], None
+    return Annotated[int, typer.Option(min=0, help=asked.option, rich_help_panel=_PANEL)], 0
+
+
+if TYPE_CHECKING:
+    PaceOptions: TypeAlias = Any
+else:
+    PaceOptions = make_dataclass(
+        "PaceOptions", [(name, *_pace_option(asked)) for name, asked in _PACES.items()], frozen=True, module=__name__
+    )
+
+
+@dataclass(frozen=True)
+class WindowOptions:
+    """Over windows."""
+
     window: Annotated[
         str | None,
         typer.Option(
@@ -74,7 +90,7 @@ def subscribe(
             show_default=False,
             rich_help_panel=_WINDOWS,
         ),
-    ] = None,
+    ] = None
     of: Annotated[
         list[str] | None,
         typer.Option(
@@ -83,20 +99,37 @@ def subscribe(
             show_default=False,
             rich_help_panel=_WINDOWS,
         ),
-    ] = None,
+    ] = None
     grace: Annotated[
         str | None,
         typer.Option(
             metavar="TIME", help="How long a window waits for what comes late.", show_default="1s", rich_help_panel=_WINDOWS
         ),
-    ] = None,
+    ] = None
     empty: Annotated[
         bool, typer.Option("--empty", help="Tell also of windows without publications.", rich_help_panel=_WINDOWS)
-    ] = False,
-    broker: Annotated[str, typer.Option(help="The broker to subscribe at.", rich_help_panel=_PANEL)] = "b1",
-    deliver: Annotated[
-        str | None, typer.Option(help="The Kafka topic for it.", show_default="notify.SUBSCRIBER", rich_help_panel=_PANEL)
-    ] = None,
+    ] = False
+
+    def asked(self) -> dict[str, Any] | None:
+        """The property `window` that they ask for, if they ask for one."""
+        if self.window is None:
+            for option, given in (("--of", self.of), ("--grace", self.grace), ("--empty", self.empty)):
+                if given:
+                    raise typer.BadParameter("this is about windows: name one too, as in --window 10s/5s", param_hint=option)
+            return None
+        if not self.of:
+            raise typer.BadParameter("say what is told of each window, as in --of 'avg(speed)'", param_hint="--window")
+        from tidings.window import read_span
+
+        said: dict[str, Any] = {**read_span(self.window), "of": results(self.of)}
+        if self.grace is not None:
+            said["grace_ms"] = _milliseconds(self.grace)
+        return said | ({"empty": True} if self.empty else {})
+
+
+@grouped
+def subscribe(
+    name: Annotated[str, typer.Argument(help="The subscription's name.")],
     no_follow: Annotated[bool, typer.Option("--no-follow", help="Subscribe, and leave the reading to others.")] = False,
     from_beginning: Annotated[
         bool, typer.Option("--from-beginning", help="Also show what this subscription was told before.")
@@ -104,10 +137,12 @@ def subscribe(
     count: Count = None,
     timeout: Timeout = None,
     as_json: connecting.AsJson = False,
-    bootstrap_servers: connecting.Servers = None,
-    dir: connecting.Directory = connecting.DEFAULT_DIRECTORY,
-    properties: connecting.Properties = None,
-    **pace: int | None,
+    *,
+    told: ToldOptions,
+    pace: PaceOptions,
+    delivery: DeliveryOptions,
+    windows: WindowOptions,
+    service: connecting.ServiceOptions,
 ) -> None:
     """Subscribe, wait until the service knows, then print notifications until Ctrl-C.
 
@@ -121,46 +156,35 @@ def subscribe(
     from clients.subscriber import Subscriber
 
     key = f"subscription/{name}"
-    said: dict[str, Any] = {
-        "where": where,
-        "fields": [each.strip() for each in fields.split(",") if each.strip()],
-        **{name: pace[name] for name in _PACES},
-        "missing": "" if missing is Missing.OPTIMISTIC else str(missing),
-        "deliver": deliver,
-    }
-    about = {"kind": "subscription", "name": name, "subscriber": subscriber or name, "broker": broker, "topic": topic or name}
-    record: dict[str, Any] = about | {property: value for property, value in said.items() if value}
-    if (over := _over(window, of or [], grace, empty)) is not None:
+    record = _record(name, told, pace, delivery)
+    if (over := windows.asked()) is not None:
         _refuse_options_of_events(record)
         record["window"] = over
     control.check(key, record)
-    connection = connecting.connect(bootstrap_servers, dir, properties)
+    connection = service.connect()
     if no_follow:
         _announce(connection, key, record, quiet=False, as_json=as_json)
         return
     # Reading starts before the subscription does, so nothing it is told can be missed.
-    kafka_topic = deliver or f"notify.{record['subscriber']}"
+    kafka_topic = delivery.deliver or f"notify.{record['subscriber']}"
     with Subscriber(connection, kafka_topic, name, from_beginning) as reader:
         _announce(connection, key, record, quiet=True)
         show.remark(f"{name} is told on the Kafka topic {kafka_topic}; Ctrl-C ends the reading, not the subscription")
         follow(connection, reader, as_json=as_json, count=count, timeout_s=timeout)
 
 
-def _over(window: str | None, of: list[str], grace: str | None, empty: bool) -> dict[str, Any] | None:
-    """The property `window` that the options ask for, if they ask for one."""
-    if window is None:
-        for option, given in (("--of", of), ("--grace", grace), ("--empty", empty)):
-            if given:
-                raise typer.BadParameter("this is about windows: name one too, as in --window 10s/5s", param_hint=option)
-        return None
-    if not of:
-        raise typer.BadParameter("say what is told of each window, as in --of 'avg(speed)'", param_hint="--window")
-    from tidings.window import read_span
-
-    said: dict[str, Any] = {**read_span(window), "of": results(of)}
-    if grace is not None:
-        said["grace_ms"] = _milliseconds(grace)
-    return said | ({"empty": True} if empty else {})
+def _record(name: str, told: ToldOptions, pace: PaceOptions, delivery: DeliveryOptions) -> dict[str, Any]:
+    """The control record that the options ask for."""
+    said: dict[str, Any] = {
+        "where": told.where,
+        "fields": [each.strip() for each in told.fields.split(",") if each.strip()],
+        **asdict(pace),
+        "missing": "" if delivery.missing is Missing.OPTIMISTIC else str(delivery.missing),
+        "deliver": delivery.deliver,
+    }
+    about = {"subscriber": told.subscriber or name, "broker": delivery.broker, "topic": told.topic or name}
+    asked = {property: value for property, value in said.items() if value}
+    return {"kind": "subscription", "name": name, **about, **asked}
 
 
 def _refuse_options_of_events(record: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from cli import connecting, show
+from cli.options import grouped
 from tidings.errors import BadOverlay, CannotRun, TidingsError
 
 if TYPE_CHECKING:
@@ -36,14 +37,14 @@ _BELOW = {"xytext": (0, -17), "textcoords": "offset points", "va": "top", "bbox"
 
 
 @app.command("show")
+@grouped
 def show_overlay(
     topic: Annotated[str | None, typer.Option(help="Show the routing tree of this topic.")] = None,
     file: Annotated[Path | None, typer.Option(metavar="FILE|-", help="Control records; no service is asked then.")] = None,
     svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw a picture too; needs matplotlib.")] = None,
     as_json: connecting.AsJson = False,
-    bootstrap_servers: connecting.Servers = None,
-    dir: connecting.Directory = connecting.DEFAULT_DIRECTORY,
-    properties: connecting.Properties = None,
+    *,
+    service: connecting.ServiceOptions,
 ) -> None:
     """Show the brokers and links, who gathers each topic, and which way its messages take.
 
@@ -57,7 +58,7 @@ def show_overlay(
     from topology.plan import Plan
 
     timing = timing_of(load(None, os.environ))
-    plan = Plan(_read(file, timing) if file else read_control(connecting.connect(bootstrap_servers, dir, properties), timing))
+    plan = Plan(_read(file, timing) if file else read_control(service.connect(), timing))
     routing = None if topic is None else _Routing(plan, topic)
     if svg is not None:
         _write_picture(svg, plan, routing)

@@ -10,6 +10,7 @@ import typer
 
 from cli import connecting, show
 from cli.follow import Count, Timeout, follow
+from cli.options import grouped
 from tidings.errors import TidingsError
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _LOOK_S = 3.0
 
 
+@grouped
 def watch(
     subscriber: Annotated[
         str | None, typer.Argument(help="Whose notifications; without it, everybody's.", show_default=False)
@@ -29,9 +31,8 @@ def watch(
     count: Count = None,
     timeout: Timeout = None,
     as_json: connecting.AsJson = False,
-    bootstrap_servers: connecting.Servers = None,
-    dir: connecting.Directory = connecting.DEFAULT_DIRECTORY,
-    properties: connecting.Properties = None,
+    *,
+    service: connecting.ServiceOptions,
 ) -> None:
     """Print the notifications there are, and those that come, until Ctrl-C. Subscribes to nothing.
 
@@ -42,7 +43,7 @@ def watch(
 
     if subscriber is not None and kafka_topic is not None:
         raise typer.BadParameter("name a subscriber or a Kafka topic, not both")
-    connection = connecting.connect(bootstrap_servers, dir, properties)
+    connection = service.connect()
     if kafka_topic is not None:
         topics = {kafka_topic}
     else:

@@ -2,52 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
-import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from types import TracebackType
-from typing import Any, Self, TypeAlias
-
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
+from typing import Any, TypeAlias
 
 from clients.connection import Connection
-from clients.log import read_all, watermarks
+from clients.following import REMEMBERED, Follower, Seen
+from clients.log import read_all
 from streaming.model.books import Books
 from streaming.model.windows import WindowDecided
 from streaming.wire.decisions import AnyDecided, read_decision
 from tidings import names
 
-_ASK_S = 5.0
-_LOOK_AGAIN_S = 1.0
-_REMEMBERED = 100_000
-
-_PASSING = frozenset(
-    {
-        KafkaError._TRANSPORT,
-        KafkaError._ALL_BROKERS_DOWN,
-        KafkaError._TIMED_OUT,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_TOPIC,
-        KafkaError._UNKNOWN_PARTITION,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-    }
-)
-"""What librdkafka gets over by itself."""
-
-
-# ---- each once --------------------------------------------------------------------------------------------------------
-
 
 class Choices:
     """Reads records, each choice once: after a crash the service may write one again, equal byte for byte."""
 
-    def __init__(self, remember: int = _REMEMBERED) -> None:
-        self._seen: OrderedDict[bytes, None] = OrderedDict()
-        self._remember = remember
+    def __init__(self, remember: int = REMEMBERED) -> None:
+        self._seen = Seen(remember)
 
     def take(self, value: bytes | None) -> AnyDecided | None:
         """The choice in a record; None if it was there before, or if nobody can read it."""
@@ -55,13 +29,7 @@ class Choices:
             decided = read_decision(value)
         except ValueError:
             return None
-        seen = blake2b(value or b"", digest_size=16).digest()
-        new = seen not in self._seen
-        self._seen[seen] = None
-        self._seen.move_to_end(seen)
-        if len(self._seen) > self._remember:
-            self._seen.popitem(last=False)
-        return decided if new else None
+        return decided if self._seen.is_new(blake2b(value or b"", digest_size=16).digest()) else None
 
 
 # ---- what was saved ---------------------------------------------------------------------------------------------------
@@ -148,57 +116,12 @@ def read_decisions(connection: Connection) -> list[AnyDecided]:
     return [decided for decided in found if decided is not None]
 
 
-class DecisionReader:
+class DecisionReader(Follower[AnyDecided]):
     """Reads choices as they are made; also from a Kafka topic that is not there yet. Commits nothing."""
 
     def __init__(self, connection: Connection, from_beginning: bool = False) -> None:
-        self._connection = connection
         self._choices = Choices()
-        self._look_s: float | None = 0.0
-        self._consumer = connection.consumer()
-        with connection.plain_errors():
-            self._look(from_beginning)
+        super().__init__(connection, [names.DECISIONS], from_beginning=from_beginning)
 
-    def receive(self, timeout_s: float) -> AnyDecided | None:
-        """The next choice, or None when none comes in time."""
-        deadline = time.monotonic() + timeout_s
-        while True:
-            left_s = deadline - time.monotonic()
-            if self._look_s is not None and time.monotonic() >= self._look_s:
-                # What appears after the start is new as a whole. A Kafka that is away for a while is waited for.
-                with contextlib.suppress(KafkaException):
-                    self._look(from_beginning=True)
-            message = self._consumer.poll(max(0.0, min(left_s, _LOOK_AGAIN_S)))
-            decided = self._read(message) if message is not None else None
-            if decided is not None or left_s <= 0:
-                return decided
-
-    def close(self) -> None:
-        self._consumer.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
-    def _look(self, from_beginning: bool) -> None:
-        """Start on the Kafka topic if it is there; otherwise look again in a while."""
-        self._look_s = time.monotonic() + _LOOK_AGAIN_S
-        found = self._consumer.list_topics(timeout=_ASK_S).topics.get(names.DECISIONS)
-        if found is None or not found.partitions:
-            return
-        starts = []
-        for partition in sorted(found.partitions):
-            # The end is asked for now: what is appended before the first poll must not be missed.
-            offset = OFFSET_BEGINNING if from_beginning else watermarks(self._consumer, names.DECISIONS, partition)[1]
-            starts.append(TopicPartition(names.DECISIONS, partition, offset))
-        self._consumer.assign(starts)
-        self._look_s = None
-
-    def _read(self, message: Any) -> AnyDecided | None:
-        if (error := message.error()) is None:
-            return self._choices.take(message.value())
-        if error.code() in _PASSING or error.retriable():
-            return None
-        raise self._connection.in_plain_words(error) from KafkaException(error)
+    def _take(self, message: Any) -> AnyDecided | None:
+        return self._choices.take(message.value())

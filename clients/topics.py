@@ -24,6 +24,7 @@ from tidings.errors import TidingsError
 _ASK_S = 30.0
 _APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
 _COMPACTED = {"cleanup.policy": "compact"}
+# A message over `limits.message_bytes` is dead-lettered, one over this Kafka refuses: so that the service sees what is too large.
 _LARGE = {"max.message.bytes": str(names.LARGEST_RECORD_BYTES)}
 _LARGER = {
     "max.message.bytes": str(names.LARGEST_RECORD_BYTES + 1024 * 1024)

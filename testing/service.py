@@ -13,14 +13,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from audit.replay import Replay, replay
+from audit.inspection import Inspection, inspect
 from clients import control
 from clients.books import read_books
 from clients.connection import Connection
 from clients.log import read_all
 from streaming.broker.settings import message_limits_of, rules_of, timing_of
 from streaming.model.books import Books, total
-from streaming.wire.notification import encode_notification
 from streaming.wire.record import Record
 from tidings.config import load
 
@@ -111,26 +110,18 @@ class RunningService:
         """The books once so many messages have been received."""
         return wait_for(f"{count} messages", lambda: b if (b := self.books()).received >= count else None, timeout_s)
 
-    def reference(self) -> Replay:
-        """What the plain reference makes of the same log."""
+    def inspect(self) -> Inspection:
+        """What it wrote, laid beside what the plain reference makes of the same log."""
         config = load(None, self._env)
         limits, rules, timing = message_limits_of(config), rules_of(config), timing_of(config)
-        return replay(self.connection, service=None, limits=limits, rules=rules, timing=timing)
-
-    def differences(self) -> list[str]:
-        """Notifications that only one of the two has, service or reference; and repeats that differ in their bytes."""
-        reference = self.reference()
-        expected = {(t.kafka_topic, encode_notification(t.notification, t.encoding)) for t in reference.told}
-        delivered = [(r.kafka_topic, r.value or b"") for r in self.read(*sorted({topic for topic, _ in expected}))]
-        missing = [f"not told: {value!r}" for _, value in expected - set(delivered)]
-        return missing + [f"told beside the reference: {value!r}" for _, value in set(delivered) - expected]
+        return inspect(self.connection, limits=limits, rules=rules, timing=timing)
 
     def wait_as_reference(self, timeout_s: float = 60.0) -> None:
         """Wait until all is told as the reference tells it; fail with what is not."""
         found: list[str] = []
 
         def look() -> bool:
-            found[:] = self.differences()
+            found[:] = self.inspect().differences
             return not found
 
         try:

@@ -6,11 +6,9 @@ links decide in the order of their height, so what one sends is there before the
 
 from __future__ import annotations
 
-import gc
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import process_time_ns
 from typing import NamedTuple, TypeAlias
@@ -18,6 +16,7 @@ from typing import NamedTuple, TypeAlias
 from experiments.adock.setup import AdockWorld, matching_seconds
 from streaming.windows.deciders import Choice, Decider, decider
 from streaming.windows.graph import Graph, Range
+from tidings.collection import no_collection
 
 Values: TypeAlias = Callable[[int], int]
 """What a publication counts, by its number. Who checks results counts each by another figure."""
@@ -65,23 +64,11 @@ def simulate_with(
 ) -> RunCost:
     """Run the deciders that ``make`` makes, one for each link."""
     run = _Run(world, make, values, record)
-    with _no_collection():
+    with no_collection():
         began = process_time_ns()
         run.go()
         run.outcome.links_s = (process_time_ns() - began) / 1e9
     return matched(world, run.outcome)
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Whose turn it is when garbage is collected is chance."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def matched(world: AdockWorld, outcome: RunCost) -> RunCost:

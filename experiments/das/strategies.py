@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from statistics import median
 
 from experiments.das.setup import EVENT, STRATEGIES, DasSetup, DasWorkload, Measured, Run
 from experiments.harness import Cell, Plot, Row, Series, Settings, Spread, Table, spread
+from tidings.collection import no_collection
 from tidings.topic import Filtering
 
 SAME = 0.02
@@ -119,7 +118,7 @@ def sweep(settings: Settings, points: Sequence[DasPoint], events: int, seeds: Se
                 (number, strategy): Run(point.setup, strategy, DasWorkload(seed, events, point.matching, point.locality))
                 for (number, point), strategy in product(enumerate(points), STRATEGIES)
             }
-        with _no_collection():
+        with no_collection():  # which looks at the objects of all runs
             for run in runs.values():
                 run.advance(turn / _TURNS)
         if turn == _TURNS:
@@ -138,18 +137,6 @@ def _rows(points: Sequence[DasPoint], seed: int, measured: Mapping[tuple[int, Fi
         }
         for (number, strategy), one in measured.items()
     ]
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Whose turn it is when garbage is collected is chance; it looks at the objects of all runs."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 # ---- words for claims -------------------------------------------------------------------------------------------------

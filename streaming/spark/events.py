@@ -5,9 +5,7 @@ Workers find the control data of a version in a file of its own, which never cha
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -30,6 +28,7 @@ from streaming.wire.message import MessageLimits
 from streaming.wire.offers import clock_record
 from streaming.wire.outgoing import to_records
 from streaming.wire.record import Outgoing
+from tidings.collection import no_collection
 from tidings.control import Snapshot
 from tidings.errors import BadState
 from tidings.topic import Timing
@@ -77,6 +76,7 @@ def bucket_function(settings: BucketSpec) -> Callable[[Any, Iterable[pd.DataFram
         # What a seed says of the books, nobody has been told.
         before = {} if seed else {broker: books.to_dict() for broker, books in state.books.items()}
         state.changed = False
+        # A batch makes many objects and no cycles: looking for those would cost a third of its time.
         with no_collection():
             rows = _rows(list(frames), settings)
             outputs = process(state, bucket.shelf, rows, _setting(settings, number))
@@ -95,16 +95,6 @@ def bucket_function(settings: BucketSpec) -> Callable[[Any, Iterable[pd.DataFram
             yield pd.DataFrame(records, columns=OUTPUT_COLUMNS)
 
     return run
-
-
-@contextmanager
-def no_collection() -> Iterator[None]:
-    """A batch makes many objects and no cycles: looking for those would cost a third of its time."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def _rows(frames: list[pd.DataFrame], settings: BucketSpec) -> Rows:

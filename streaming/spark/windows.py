@@ -14,7 +14,6 @@ from streaming.spark.events import (
     OUTPUT_COLUMNS,
     BucketSpec,
     load_plan,
-    no_collection,
 )
 from streaming.windows import state_codec
 from streaming.windows.pipeline import step
@@ -23,6 +22,7 @@ from streaming.windows.state import WindowState
 from streaming.wire import offers
 from streaming.wire.books import books_records
 from streaming.wire.outgoing import to_records
+from tidings.collection import no_collection
 
 STATE_SCHEMA = "state binary"
 

@@ -2,98 +2,34 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace as record_with
 
 from audit.comparison import CompareScope, Finding
-from audit.proof import BadPlace, Proof, Written, compare, since_of
-from audit.replay import Log, Replay, decide
+from audit.places import BadPlace, since_of
+from audit.proof import Proof, conclude
+from audit.replay import Log
+from audit.written import Written
 from clients import control
-from streaming.broker.state import Rules
-from streaming.model.outputs import Outcome, PutAside
-from streaming.wire.aside import aside_record
-from streaming.wire.clock import MARK_START, Tick, decode_tick, encode_tick
-from streaming.wire.message import MessageLimits
+from streaming.model.outputs import Outcome
 from streaming.wire.notification import decode_notification, encode_notification
 from streaming.wire.record import Record
-from streaming.world.one_broker import subscription, topic
-from tidings import names
+from streaming.world.one_broker import subscription
+from testing.logs import RULES, WINDOW_MS, HandmadeLog, as_written, decided
 from tidings.notification import Encoding
 from tidings.topic import Timing
 
-WINDOW_MS = 10_000
-CONTROL = [topic(window_ms=WINDOW_MS), subscription("ops"), subscription("press", where="a = 1", encoding="avro")]
-RULES = Rules(ahead_ms=0)
-PARTITION = "publish.b1-0"
-
-
-@dataclass
-class Script:
-    """A log as a service with one broker and one partition would leave it. Offsets count from ``lost`` on."""
-
-    now_ms: int = 1_000_000
-    records: list[dict[str, Any]] = field(default_factory=lambda: list(CONTROL))
-    ticks: list[Record] = field(default_factory=list)
-    rows: list[Record] = field(default_factory=list)
-    service: str = "s1"
-
-    def tick(self, after_ms: int = 1000, service: str | None = None) -> None:
-        self.now_ms += after_ms
-        tick = Tick(service or self.service, len(self.records), ("clock-0", PARTITION))
-        self.ticks.append(Record(names.CLOCK, 0, len(self.ticks), self.now_ms, None, encode_tick(tick)))
-        self.rows.append(Record("publish.b1", 0, len(self.rows), self.now_ms, None, MARK_START))
-
-    def publish(self, fields: dict[str, Any], key: str = "k", topic: str = "incident", **more: Any) -> None:
-        self.raw(json.dumps({"topic": topic, "key": key, "fields": fields, **more}).encode())
-
-    def raw(self, value: bytes | None) -> None:
-        self.rows.append(Record("publish.b1", 0, len(self.rows), self.now_ms, b"key", value))
-
-    def control(self) -> list[Record]:
-        keyed = [(f"{record['kind']}/{record['name']}", record) for record in self.records]
-        return [Record("control", 0, n, 0, key.encode(), json.dumps(record).encode()) for n, (key, record) in enumerate(keyed)]
-
-    def log(self, lost: int = 0) -> Log:
-        """The log, or what is left of it when so many records of the input are deleted."""
-        ticks = [(tick, record) for record in self.ticks if (tick := decode_tick(record))]
-        rows = tuple(self.rows[lost:])
-        cuts = {PARTITION: rows[0].append_ms if rows else None} if lost else {}
-        return Log(tuple(ticks), tuple(control.fold(self.control())), rows, frozenset({"b1"}), cuts)
-
-
-def decided(log: Log) -> Replay:
-    return decide(log, service=None, limits=MessageLimits(), rules=RULES, timing=Timing())
-
-
-def as_written(log: Log, later_ms: int = 5) -> Written:
-    """What a service that does the same would have written."""
-    replay = decided(log)
-    rows = {(row.kafka_topic, row.partition, row.offset): row for row in log.rows}
-    delivered = [
-        Record(tell.kafka_topic, 0, n, tell.at_ms + later_ms, b"", encode_notification(tell.notification, tell.encoding))
-        for n, tell in enumerate(replay.told)
-    ]
-    aside: dict[Outcome, list[Record]] = {Outcome.LATE: [], Outcome.DEAD_LETTERED: []}
-    for put in (output for output in replay.outputs if isinstance(output, PutAside)):
-        origin, found = put.origin, aside[put.outcome]
-        row = rows[origin.kafka_topic, origin.partition, origin.offset]
-        headers = tuple(aside_record(put, row.entry).headers)
-        found.append(Record("x", 0, len(found), origin.append_ms + later_ms, row.key, row.value, headers))
-    return Written(tuple(delivered), tuple(aside[Outcome.LATE]), tuple(aside[Outcome.DEAD_LETTERED]), replay.books)
-
 
 def prove(log: Log, written: Written, scope: CompareScope | None = None) -> Proof:
-    return compare(log, decided(log), written, scope=scope or CompareScope(), rules=RULES, timing=Timing())
+    return conclude(log, decided(log), written, scope=scope or CompareScope(), rules=RULES, timing=Timing())
 
 
-def busy() -> Script:
-    script = Script()
+def busy() -> HandmadeLog:
+    script = HandmadeLog()
     script.tick()
     script.publish({"a": 1, "b": "x"})
     script.publish({"a": 1})
@@ -152,7 +88,7 @@ class TestDifferences:
         written = as_written(log)
         one = written.delivered[0]
         note = replace(decode_notification(one.value or b""), id="stranger")
-        extra = record_with(one, value=encode_notification(note, Encoding.JSON))
+        extra = replace(one, value=encode_notification(note, Encoding.JSON))
         assert found(prove(log, replace(written, delivered=(*written.delivered, extra)))) == [("notification", "beside")]
 
     @pytest.mark.parametrize("beside_the_right_one", [False, True])
@@ -161,7 +97,7 @@ class TestDifferences:
         written = as_written(log)
         one = written.delivered[0]
         note = replace(decode_notification(one.value or b""), reports=9)
-        wrong = record_with(one, value=encode_notification(note, Encoding.JSON))
+        wrong = replace(one, value=encode_notification(note, Encoding.JSON))
         right = (one,) if beside_the_right_one else ()
         proof = prove(log, replace(written, delivered=(*right, wrong, *written.delivered[1:])))
         assert (found(proof), proof.notifications.other) == ([("notification", "other")], 1)
@@ -169,7 +105,7 @@ class TestDifferences:
     def test_on_another_kafka_topic_it_is_missing_and_beside(self):
         log = busy().log()
         written = as_written(log)
-        moved = record_with(written.delivered[0], kafka_topic="notify.press")
+        moved = replace(written.delivered[0], kafka_topic="notify.press")
         assert sorted(found(prove(log, replace(written, delivered=(moved, *written.delivered[1:]))))) == [
             ("notification", "beside"),
             ("notification", "missing"),
@@ -180,10 +116,10 @@ class TestDifferences:
         written = as_written(log)
         (late,), (first, second) = written.late, written.dead_letters
         assert found(prove(log, replace(written, late=()))) == [("late", "missing")]
-        assert found(prove(log, replace(written, dead_letters=(first, record_with(second, value=b"touched"))))) == [
+        assert found(prove(log, replace(written, dead_letters=(first, replace(second, value=b"touched"))))) == [
             ("dead-letter", "other")
         ]
-        elsewhere = record_with(late, headers=tuple((n, b"99" if n == "offset" else v) for n, v in late.headers))
+        elsewhere = replace(late, headers=tuple((n, b"99" if n == "offset" else v) for n, v in late.headers))
         assert found(prove(log, replace(written, late=(late, elsewhere)))) == [("late", "beside")]
 
     def test_the_books(self):
@@ -216,7 +152,7 @@ class TestNotYet:
         written = as_written(log)
         one = written.delivered[0]
         note = replace(decode_notification(one.value or b""), id="later")
-        later = record_with(one, value=encode_notification(note, Encoding.JSON), append_ms=script.now_ms + 1)
+        later = replace(one, value=encode_notification(note, Encoding.JSON), append_ms=script.now_ms + 1)
         assert prove(log, replace(written, delivered=(*written.delivered, later))).same
 
     def test_what_came_after_the_last_tick_may_not_be_told_yet(self):
@@ -265,9 +201,9 @@ class TestFrom:
 class TestALogThatForgets:
     """Kafka deletes old records. What then cannot be decided must not look like a difference."""
 
-    def busy_key(self) -> Script:
+    def busy_key(self) -> HandmadeLog:
         """One key in every window, another that is silent for long."""
-        script = Script()
+        script = HandmadeLog()
         script.tick()
         for n in range(40):
             script.publish({"n": n, "a": 1}, "busy")
@@ -304,7 +240,7 @@ class TestALogThatForgets:
 
     def test_a_straggler_of_an_event_that_is_forgotten_is_not_taken_for_a_new_one(self):
         """Its event's grave would say that it is late; only after two windows no grave can."""
-        script = Script()
+        script = HandmadeLog()
         script.tick()
         script.publish({"a": 1})
         script.tick(1)
@@ -368,7 +304,7 @@ class TestALogThatForgets:
         written = as_written(script.log())
         one = written.delivered[0]
         note = replace(decode_notification(one.value or b""), id="of the other")
-        old = record_with(one, value=encode_notification(note, Encoding.JSON))
+        old = replace(one, value=encode_notification(note, Encoding.JSON))
         script.tick(service="s2")
         script.tick(service="s2")
         log = script.log()
@@ -390,9 +326,9 @@ STREAM = st.lists(
 )
 
 
-def streamed(stream: list[tuple[str, str, int, int, int]]) -> Script:
+def streamed(stream: list[tuple[str, str, int, int, int]]) -> HandmadeLog:
     """A log with these messages: key, field, value, the pause after it, and how long before it was published."""
-    script = Script()
+    script = HandmadeLog()
     script.tick()
     script.publish({"a": 0}, "x")
     for key, name, value, pause_ms, age_ms in stream:
@@ -421,5 +357,5 @@ def test_in_a_whole_log_whatever_is_lost_or_made_up_is_found(stream, data):
     one = written.delivered[which]
     note = replace(decode_notification(one.value or b""), event="x" * 24, id="made up")
     encoding = Encoding.JSON if (one.value or b"").startswith(b"{") else Encoding.AVRO
-    made_up = record_with(one, value=encode_notification(note, encoding))
+    made_up = replace(one, value=encode_notification(note, encoding))
     assert found(prove(log, replace(written, delivered=(*written.delivered, made_up)))) == [("notification", "beside")]

@@ -11,7 +11,8 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from audit.comparison import CompareScope
-from audit.proof import BadPlace, Proof, prove, since_of
+from audit.places import BadPlace, since_of
+from audit.proof import Proof, prove
 from audit.replay import Replay, replay
 from audit.story import Delivered, Reported, StoryTold, delivered, story
 from clients import control

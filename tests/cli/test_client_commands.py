@@ -54,7 +54,7 @@ class TestWithoutAService:
 
     def test_neither_spark_nor_pandas_is_loaded(self) -> None:
         code = (
-            "import sys\nfrom tidings.cli import main\n"
+            "import sys\nfrom cli import main\n"
             "import producers.publisher, clients.subscriber, audit.story, clients.control, streaming.broker.settings\n"
             "import service.directory.directory\n"
             "print([name for name in ('pyspark', 'pandas', 'pyarrow', 'numpy') if name in sys.modules])"

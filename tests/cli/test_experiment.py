@@ -254,7 +254,7 @@ def test_the_seed_of_the_command_is_the_usual_one(experiment: Tidings) -> None:
 
 def test_the_command_line_loads_no_experiment_before_it_must() -> None:
     code = (
-        "import sys\nfrom tidings.cli import main\n"
+        "import sys\nfrom cli import main\n"
         "print([name for name in ('experiments', 'matplotlib', 'networkx') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

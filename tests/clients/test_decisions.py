@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clients import decisions
+from clients import decisions, following
 from clients.connection import Connection
 from clients.decisions import Choices, DecisionReader, WindowTraffic, crossed_by_books, read_decisions, total
 from streaming.model.books import Books
@@ -163,7 +163,7 @@ class FakeConsumer:
     def get_watermark_offsets(self, _at: Any, **_: float) -> tuple[int, int]:
         return 0, len(self.values)
 
-    def assign(self, starts: list[Any]) -> None:
+    def incremental_assign(self, starts: list[Any]) -> None:
         assert self.position is None
         [start] = starts
         self.position = 0 if start.offset == OFFSET_BEGINNING else start.offset
@@ -190,7 +190,7 @@ def received(reader: DecisionReader, turns: int = 6) -> list[Any]:
 
 
 def test_a_reader_hears_only_what_is_new_unless_it_is_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decisions, "_LOOK_AGAIN_S", 0.0)  # however often it looks, it starts once
+    monkeypatch.setattr(following, "_LOOK_FOR_PARTITIONS_S", 0.0)  # however often it looks, it starts once
     consumer = FakeConsumer([wire(ONE)])
     with reading(consumer, monkeypatch) as reader:
         assert received(reader) == []

@@ -141,7 +141,7 @@ def test_live_and_simulated_brokers_tell_the_same(overlay: Overlay) -> None:
         wanted = [essence({name: getattr(each, name) for name in fields}) for each in expected]
         # Each event in its order; what happens to different events at the same time has none.
         assert sorted(essence(each) for each in overlay.told(want["name"])) == sorted(wanted)
-    assert overlay.any.differences() == []
+    assert overlay.any.inspect().differences == []
 
 
 def test_the_gatherer_moves_and_nothing_is_told_twice_or_lost(overlay: Overlay) -> None:

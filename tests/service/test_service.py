@@ -266,5 +266,5 @@ def test_at_the_end_all_that_was_told_is_what_the_reference_tells(service_up):
     service_up.wait_as_reference(60)
     books = service_up.books()
     assert books.balanced
-    reference = {broker: b.received for broker, b in service_up.reference().books.items()}
+    reference = {broker: b.received for broker, b in service_up.inspect().reference.books.items()}
     assert sum(reference.values()) == books.received

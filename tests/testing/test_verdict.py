@@ -6,54 +6,34 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from msgspec.structs import replace as record_with
 
-from audit.replay import Replay
-from streaming.model.books import Books, total
-from streaming.model.entry import Entry
-from streaming.model.outputs import PutAside, Tell
-from streaming.wire.aside import aside_record
-from streaming.wire.notification import encode_notification
-from streaming.wire.record import Record
-from streaming.world.one_broker import Script, subscription, topic
-from testing.chaos.soak import MEASURES, Sample, SoakPlan, grown
-from testing.chaos.verdict import judge
-from tidings import names
+from audit.inspection import Inspection
+from audit.written import Written
+from streaming.model.books import Books
+from streaming.world.one_broker import subscription, topic
+from testing.chaos.verdict import ChaosVerdict, judge
+from testing.logs import HandmadeLog, as_written, decided
 
 
 class Service:
     """Stands for a service that did exactly what the reference would have."""
 
     def __init__(self) -> None:
-        script = Script()
-        script.control(topic(), subscription("ops"), subscription("press"))
+        script = HandmadeLog(records=[topic(), subscription("ops"), subscription("press")])
+        script.tick()
         for number in range(5):
             script.publish({f"f{number}": number})
-        script.refuse()
+        script.raw(b"rubbish")
         script.tick(70_000)
-        state, outputs = script.run()
-        control = script.snapshots[max(script.snapshots)]
-        self.replay = Replay({}, tuple(script.inputs), tuple(outputs), dict(state.books), control)
-        self.totals = Books.from_dict(total(state.books.values()).to_dict())
-        self.records = [*map(_told, self.replay.told), *map(_aside, self.replay.put_aside.values())]
+        self.log = script.log()
+        self.replay = decided(self.log)
+        written = as_written(self.log)
+        self.told, self.dead_letters = list(written.delivered), list(written.dead_letters)
+        self.books = Books.from_dict(self.replay.books["b1"].to_dict())
 
-    def reference(self) -> Replay:
-        return self.replay
-
-    def books(self) -> Books:
-        return self.totals
-
-    def read(self, *kafka_topics: str) -> list[Record]:
-        return [record for record in self.records if record.kafka_topic in kafka_topics]
-
-
-def _told(tell: Tell) -> Record:
-    return Record(tell.kafka_topic, 0, 0, tell.at_ms, None, encode_notification(tell.notification, tell.encoding))
-
-
-def _aside(aside: PutAside) -> Record:
-    at = aside.origin
-    return Record(names.DEAD_LETTER, 0, 0, at.append_ms, None, b"", tuple(aside_record(aside, Entry(at, None, b"")).headers))
+    def verdict(self, published: int) -> ChaosVerdict:
+        written = Written(tuple(self.told), (), tuple(self.dead_letters), {"b1": self.books})
+        return judge(Inspection.of(self.log, self.replay, written), published)
 
 
 @pytest.fixture
@@ -62,83 +42,61 @@ def service() -> Any:
 
 
 def test_a_service_that_did_all_is_well(service: Any):
-    verdict = judge(service, 6)
+    verdict = service.verdict(6)
     assert (verdict.faults, verdict.told, verdict.repeats) == ((), 10, 0)
 
 
 def test_equal_repeats_are_counted_and_well(service: Any):
-    service.records += service.records[:2]
-    verdict = judge(service, 6)
+    service.told += service.told[:2]
+    verdict = service.verdict(6)
     assert (verdict.faults, verdict.repeats) == ((), 2)
 
 
 def test_what_was_not_told_is_seen(service: Any):
-    service.records.pop(0)
-    assert [fault[:8] for fault in judge(service, 6).faults] == ["not told"]
+    service.told.pop(0)
+    assert [fault[:8] for fault in service.verdict(6).faults] == ["not told"]
 
 
 def test_what_was_told_beside_the_reference_is_seen(service: Any):
-    first = service.records[0]
-    service.records.append(record_with(first, value=first.value.replace(b'"f0"', b'"g0"')))
-    faults = judge(service, 6).faults
+    first = service.told[0]
+    service.told.append(replace(first, value=first.value.replace(b'"f0"', b'"g0"')))
+    faults = service.verdict(6).faults
     assert any(fault.startswith("told beside the reference") for fault in faults)
-    assert any("has 2 contents" in fault for fault in faults)
+    assert any("an id has other contents" in fault for fault in faults)
 
 
 def test_what_a_subscription_was_told_that_should_hear_nothing_is_seen(service: Any):
     silent = replace(service.replay, outputs=())
     service.replay = silent
-    assert any(fault.startswith("told beside") for fault in judge(service, 6).faults)
+    assert any(fault.startswith("told beside") for fault in service.verdict(6).faults)
 
 
 def test_what_was_not_put_aside_is_seen(service: Any):
-    service.records.pop()
-    assert [fault[:13] for fault in judge(service, 6).faults] == ["not put aside"]
+    service.dead_letters.pop()
+    assert [fault[:13] for fault in service.verdict(6).faults] == ["not put aside"]
 
 
 def test_what_was_put_aside_beside_the_reference_is_seen(service: Any):
     headers = (("origin", b"publish.b1"), ("partition", b"0"), ("offset", b"1"))
-    service.records.append(record_with(service.records[-1], headers=headers))
-    assert [fault[:10] for fault in judge(service, 6).faults] == ["put aside "]
+    service.dead_letters.append(replace(service.dead_letters[-1], headers=headers))
+    assert [fault[:10] for fault in service.verdict(6).faults] == ["put aside "]
 
 
 def test_control_records_that_were_put_aside_are_no_messages(service: Any):
     headers = (("origin", b"control"), ("partition", b"0"), ("offset", b"1"))
-    service.records.append(record_with(service.records[-1], headers=headers))
-    assert not judge(service, 6).faults
+    service.dead_letters.append(replace(service.dead_letters[-1], headers=headers))
+    assert not service.verdict(6).faults
 
 
 def test_a_lost_message_is_seen(service: Any):
-    assert judge(service, 7).faults == ("7 messages were published, 6 received",)
+    assert service.verdict(7).faults == ("7 messages were published, 6 received",)
 
 
 def test_books_that_do_not_balance_are_seen(service: Any):
-    service.totals.received += 1
-    assert any(fault.startswith("the books do not balance") for fault in judge(service, 7).faults)
+    service.books.received += 1
+    assert any(fault.startswith("the books do not balance") for fault in service.verdict(7).faults)
 
 
 def test_books_that_differ_from_the_reference_are_seen(service: Any):
-    service.totals.evicted += 1
-    assert judge(service, 6).faults == ("the books say evicted = 1, the reference 0",)
-
-
-# ---- the soak ---------------------------------------------------------------------------------------------------------
-
-
-def samples(*java_mib: float) -> list[Sample]:
-    return [Sample(float(n), (100.0, size, 100.0, 1.0, 0.0), n, n) for n, size in enumerate(java_mib)]
-
-
-def test_growth_is_that_of_the_last_third_over_the_one_before():
-    flat = grown(samples(300, 500, 600, 600, 601, 600, 605, 600, 599))
-    assert flat == {**dict.fromkeys(MEASURES, 1.0)}
-    assert grown(samples(1, 2, 3, 400, 400, 400, 500, 500, 500))["java MiB"] == 1.25
-    assert grown(samples(1, 2)) == {}
-
-
-def test_the_service_is_killed_in_the_first_third_only():
-    for seed in range(20):
-        plan = SoakPlan(minutes=30, seed=seed)
-        assert len(plan.kills_s) == 6
-        assert all(0 < at_s < 600 for at_s in plan.kills_s)
-    assert len(SoakPlan(minutes=2, seed=1).kills_s) == 1
+    service.books.evicted += 1
+    assert service.verdict(6).faults == ("the books say evicted = 1, the reference 0",)

@@ -267,7 +267,7 @@ def test_a_service_goes_on_with_other_buckets_and_partitions(tmp_path: Path):
         # Else, on a slow day, there is always one beat more that only one of the two has by now.
         service.apply(delete=("subscription/beats",))
         service.wait_as_reference()
-        books, expected = service.books().to_dict(), total(service.reference().books.values()).to_dict()
+        books, expected = service.books().to_dict(), total(service.inspect().reference.books.values()).to_dict()
         assert books["balanced"]
         for name in ("received", "told", "merged", "redundant", "late", "dead_lettered", "reasons", "conflicts"):
             assert books[name] == expected[name], name
