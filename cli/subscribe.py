@@ -73,9 +73,7 @@ def _pace_option(asked: PaceProperty) -> tuple[Any, int | None]:
 if TYPE_CHECKING:
     PaceOptions: TypeAlias = Any
 else:
-    PaceOptions = make_dataclass(
-        "PaceOptions", [(name, *_pace_option(asked)) for name, asked in _PACES.items()], frozen=True, module=__name__
-    )
+    PaceOptions = make_dataclass("PaceOptions", [(name, *_pace_option(asked)) for name, asked in _PACES.items()], frozen=True)
 
 
 @dataclass(frozen=True)
