@@ -31,8 +31,10 @@ from service.kafka.java import Java
 from service.kafka.secured import Guard, with_certificate, with_password
 from streaming.model.books import Books
 from streaming.model.windows import WindowDecided
-from streaming.spark.windows import decision
 from streaming.wire import avro
+from streaming.wire.books import books_records
+from streaming.wire.clock import Tick, encode_tick
+from streaming.wire.decisions import decision_record
 from streaming.world.one_broker import broker, link, subscription, topic
 from testing.service import RunningService, wait_for
 from testing.tls import Authority
@@ -345,12 +347,10 @@ DECIDED = WindowDecided("b1", "b2", "t", "s", 0, 1000, "wad", "forward", "weight
 
 def fill(admin: Connection) -> None:
     """A record wherever a client looks for one."""
-    books = {"service": "s", "broker": "nobody", "bucket": 0, **Books().to_dict()}
-    tick = {"service": "gone", "version": 1, "brokers": [], "partitions": []}
     producer = admin.producer()
-    producer.produce("books", json.dumps(books), key=b"s/nobody/0", partition=0)
-    producer.produce("clock", json.dumps(tick), partition=0)
-    producer.produce("decisions", decision(DECIDED), partition=0)
+    for record in (*books_records("s", 0, {}, {"nobody": Books()}), decision_record(DECIDED)):
+        producer.produce(record.topic, record.value, record.key, partition=0)
+    producer.produce("clock", encode_tick(Tick("gone", 1, brokers=frozenset())), partition=0)
     producer.produce("control", b'{"kind": "topic", "name": "t"}', key=b"topic/t", partition=0)
     assert producer.flush(20) == 0
 
