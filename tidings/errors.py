@@ -1,11 +1,9 @@
-"""Every error Tidings raises on purpose.
+"""The errors that a person can act on. An error that one module alone raises is there; `docs/errors.md` has all of them.
 
-TidingsError                 something a person can act on; the command line prints it as one line
+TidingsError                 the command line prints it as one line
 ├── BadMessage               a publication that cannot be read; carries the reason it is counted under
 ├── BadControl               a control record that cannot be applied
 ├── BadPredicate             a `where` that does not parse; carries the position
-├── BadAggregate             a function of a window that does not parse; carries the position (in `tidings.aggregate`)
-├── BadWindow                a window that cannot be (in `tidings.window`)
 ├── BadConfig                a setting with a wrong name or value
 ├── BadOverlay               brokers and links that make no overlay
 │   ├── UnknownBroker        a link, or a request, names a broker that is not there
@@ -25,7 +23,7 @@ from enum import StrEnum
 
 
 class TidingsError(Exception):
-    """Base of all errors below. ``exit_code`` is what the command line exits with."""
+    """The base of all of them. ``exit_code`` is what the command line exits with."""
 
     exit_code = 1
 
@@ -34,24 +32,43 @@ class Unreadable(StrEnum):
     """Why a publication is dead-lettered; the same word is the metric label and the header."""
 
     NULL_VALUE = "null-value"
+    """The record has no value."""
     TOO_LARGE = "too-large"
+    """It is larger than `limits.message_bytes`."""
     UNKNOWN_FORMAT = "unknown-format"
+    """Its first bytes are neither those of JSON nor those of Avro."""
     BAD_JSON = "bad-json"
+    """It is not JSON, or has a name twice in one object."""
     BAD_AVRO = "bad-avro"
+    """It begins like Avro, and cannot be decoded."""
     UNKNOWN_SCHEMA = "unknown-schema"
+    """It is Avro of another schema than the one this release reads."""
     BAD_SHAPE = "bad-shape"
+    """It can be decoded, but is no message: a property is missing, empty, too long or of the wrong type."""
     BAD_TEXT = "bad-text"
+    """A text in it is not UTF-8, or has half a surrogate pair."""
     NOT_FINITE = "not-finite"
+    """A number in it is infinite or not a number."""
     NUMBER_TOO_LARGE = "number-too-large"
+    """An integer in it does not fit in 64 bits."""
     NESTED_VALUE = "nested-value"
+    """A field has something deeper than a list of strings."""
     TOO_MANY_FIELDS = "too-many-fields"
+    """It has more fields than `limits.fields`."""
     BAD_KEY = "bad-key"
+    """Its topic or key is empty, or longer than `limits.key_bytes`."""
     BAD_PUBLISHED_MS = "bad-published-ms"
+    """Its `published_ms` is not a whole number of milliseconds, or is negative."""
     PUBLISHED_AHEAD = "published-ahead"
+    """Its `published_ms` lies more than `limits.ahead_ms` after the append time."""
     EVENT_FULL = "event-full"
+    """With it, its event would have more fields than `limits.event_fields`."""
     UNKNOWN_BROKER = "unknown-broker"
+    """It came to a broker that is not in the overlay."""
     ROUTING_DIFFERS = "routing-differs"
+    """Spark and Python read different topics or keys in it."""
     TOO_MANY_HOPS = "too-many-hops"
+    """It was passed on over so many links that it must have gone round in a circle."""
 
 
 class BadMessage(TidingsError):

@@ -13,15 +13,20 @@ class Reason(StrEnum):
     """Why something is told now."""
 
     FIRST = "first"
+    """The first notification of this event to this subscription."""
     NEWS = "news"
+    """Something changed that the subscription had not been told."""
     COMPLETE = "complete"
+    """All that the topic calls `complete` is known, and this subscription is told so for the first time."""
     FINAL = "final"
+    """The event has ended; this is what was still owed."""
     DIGEST = "digest"
-    """It waited because the subscription is told only so many times an hour."""
+    """It waited because the subscription is told of a key only so many times an hour. A list of the same name has what is told
+    of other events of the key, each with its `event` and `news`."""
     HEARTBEAT = "heartbeat"
-    """It is about no event: all that was appended before its time has been read."""
+    """It is about no event: a sign of life. All that was published before its `last_ms` has been read."""
     AGGREGATE = "aggregate"
-    """It is about no event: a window has closed."""
+    """It is about no event: a window has closed. `news` has the results, `window` says from when to when."""
 
 
 class Encoding(StrEnum):

@@ -15,7 +15,9 @@ class WindowItem(StrEnum):
     """What becomes of a publication, an event or an aggregate that windows ask for: offered = counted + late + left out."""
 
     OFFERED = "offered"
+    """Some window asks for it."""
     COUNTED = "counted"
+    """It counts in one of them."""
     LATE = "late"
     """All the windows that it belongs to had closed. It stands in `late`."""
     LEFT_OUT = "left-out"
