@@ -1,7 +1,7 @@
 """The tables of the documentation that are written from the code.
 
-A page marks where a table stands (`<!-- settings: begin -->` … `<!-- settings: end -->`); `python -m testing.docs`, or `make docs`,
-writes it there anew, and a test holds every page to the code. What a table says of a word is the docstring below that word.
+A page marks where a table stands (`<!-- settings: begin -->` … `<!-- settings: end -->`); `make docs` writes it there anew, and a
+test holds every page to the code. What a table says of a word is the docstring below that word.
 """
 
 from __future__ import annotations
@@ -65,8 +65,14 @@ def said_below(body: Iterable[ast.stmt]) -> Iterator[tuple[str, str | None]]:
     for statement, below in zip(statements, [*statements[1:], None], strict=True):
         target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
         if isinstance(target, ast.Name):
-            is_text = isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) and isinstance(below.value.value, str)
-            yield target.id, " ".join(below.value.value.split()) if is_text else None
+            yield target.id, _text(below)
+
+
+def _text(statement: ast.stmt | None) -> str | None:
+    match statement:
+        case ast.Expr(ast.Constant(str(text))):
+            return " ".join(text.split())
+    return None
 
 
 def meanings(enum: type[Enum]) -> dict[str, str]:
@@ -187,12 +193,12 @@ def error_classes() -> list[ErrorClass]:
 
 
 def _place_and_meaning(path: Path, node: ast.ClassDef) -> tuple[str, str, int | None]:
-    codes = [
-        statement.value.value
-        for statement in node.body
-        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "exit_code" and isinstance(statement.value, ast.Constant)
-    ]
-    return path.relative_to(ROOT).as_posix(), first_paragraph(ast.get_docstring(node)), codes[0] if codes else None
+    code = None
+    for statement in node.body:
+        match statement:
+            case ast.Assign([ast.Name("exit_code")], ast.Constant(int(found))):
+                code = found
+    return path.relative_to(ROOT).as_posix(), first_paragraph(ast.get_docstring(node)), code
 
 
 def _errors() -> str:
@@ -225,6 +231,45 @@ def _decisions() -> str:
     return table(("", "decision", "in short"), rows)
 
 
+GLOSSARY = ("tidings", "topology", "streaming")
+"""The rooms whose words `docs/words.md` has: all others use them."""
+
+
+def public_classes(tree: ast.Module) -> list[ast.ClassDef]:
+    return [node for node in tree.body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
+
+
+def glossary() -> dict[str, tuple[str, str]]:
+    """Every module and every public class of those rooms: what it says of itself, and where it stands."""
+    found: dict[str, tuple[str, str]] = {}
+    for path, tree in modules():
+        where = path.relative_to(ROOT)
+        if where.parts[0] not in GLOSSARY or path.stem == "__main__":
+            continue
+        said = [(node.name, ast.get_docstring(node)) for node in public_classes(tree)]
+        if path.stem != "__init__":
+            said.append((".".join(where.with_suffix("").parts), ast.get_docstring(tree)))
+        for name, text in said:
+            if not text:
+                raise ValueError(f"{name} in {where} must begin with a docstring: the words list it")
+            found[name] = _first_sentence(text), where.as_posix()
+    return found
+
+
+def _first_sentence(text: str) -> str:
+    return re.split(r"(?<=\.) (?=[A-Z`])|; ", first_paragraph(text).replace("``", "`"))[0].removesuffix(".") + "."
+
+
+def _class_words() -> str:
+    rows = sorted((name.lower(), name, *said) for name, said in glossary().items() if "." not in name)
+    return table(("class", "is", "in"), ((f"`{name}`", means, f"`{where}`") for _, name, means, where in rows))
+
+
+def _module_words() -> str:
+    rows = ((name, means) for name, (means, _) in glossary().items() if "." in name)
+    return table(("module", "is about"), ((f"`{name}`", means) for name, means in rows))
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "settings": config.render_table,
     "rights": acls.render_table,
@@ -249,6 +294,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "metrics": _metrics,
     "errors": _errors,
     "decisions": _decisions,
+    "class-words": _class_words,
+    "module-words": _module_words,
 }
 
 

@@ -48,7 +48,8 @@ class Digested:
 
 @dataclass(frozen=True, slots=True)
 class ToldWindow:
-    """From ``start`` up to ``end``: times, or numbers of publications if it is ``counted``.
+    """The window that an aggregate is about, from ``start`` up to ``end``: times, or numbers of publications if
+    it is ``counted``.
 
     ``left_out`` says, by result, how many values were of no use to its function.
     """
@@ -61,7 +62,8 @@ class ToldWindow:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """Only what the subscription has not been told; ``revision`` counts what it was told about this event.
+    """What one subscription is told, and only what it has not been told before; ``revision`` counts what it was told about
+    this event.
 
     ``digest`` is about other events of the same key. ``event`` is empty when all it tells is there, and in a heartbeat.
     """

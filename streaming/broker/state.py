@@ -190,7 +190,8 @@ class Filter:
 
 @dataclass(slots=True)
 class BucketState:
-    """``clock_ms`` is the lowest mark of all partitions: everything appended before it has been read."""
+    """What a bucket remembers between steps. ``clock_ms`` is the lowest mark of all partitions: everything appended before it has
+    been read."""
 
     version: int = 0
     clock_ms: int = 0

@@ -17,7 +17,8 @@ from tidings import names
 
 @dataclass(frozen=True)
 class QuerySpec:
-    """``service`` names whose ticks count; ``secret`` decides which bucket a key is in. Both are fixed for a checkpoint."""
+    """What the query is started with. ``service`` names whose ticks count; ``secret`` decides which bucket a key is in. Both are
+    fixed for a checkpoint."""
 
     bootstrap_servers: str
     checkpoint: Path
