@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from streaming.model.outputs import Outcome
-from testing.docs import ROOT, TABLES, meanings, pages, rendered, sections, table
+from testing.docs import ROOT, TABLES, error_classes, meanings, pages, rendered, sections, table
+from tidings import errors
 
 PAGES = pages()
 WIDEST = 120
@@ -63,6 +64,11 @@ def test_a_bar_in_a_cell_does_not_end_it() -> None:
 def test_the_sum_of_the_books_has_every_outcome() -> None:
     [said] = re.findall(r"`received = ([^`]+)`", text_of("docs/events.md"))
     assert set(said.split(" + ")) == {str(outcome) for outcome in Outcome}
+
+
+def test_the_tree_of_errors_has_all_of_them() -> None:
+    drawn = re.findall(r"^[│ ]*[├└]── (\w+)", errors.__doc__ or "", re.MULTILINE)
+    assert sorted(drawn) == sorted(each.name for each in error_classes())
 
 
 # ---- form -------------------------------------------------------------------------------------------------------------

@@ -1,14 +1,22 @@
-"""The errors that a person can act on. An error that one module alone raises is there; `docs/errors.md` has all of them.
+"""Every error that a person can act on. Those that one module alone raises are in that module; `docs/errors.md` has the places.
 
 TidingsError                 the command line prints it as one line
 ├── BadMessage               a publication that cannot be read; carries the reason it is counted under
 ├── BadControl               a control record that cannot be applied
 ├── BadPredicate             a `where` that does not parse; carries the position
+├── BadAggregate             a function of a window that does not parse; carries the position
+├── BadWindow                a window that cannot be
 ├── BadConfig                a setting with a wrong name or value
 ├── BadOverlay               brokers and links that make no overlay
 │   ├── UnknownBroker        a link, or a request, names a broker that is not there
 │   ├── DoubleLink           two links between the same pair of brokers
+│   ├── SelfLink             a link from a broker to itself
+│   ├── UnreadableOverlay    a file or a record that does not say what a broker or a link is
 │   └── NotConnected         the overlay falls into parts; says which
+├── BadPlace                 a place in the log that is not there
+├── CannotCheck              files that `tidings check` cannot say anything about
+├── UnknownDecider           a decider that there is not
+├── UnknownExperiment        an experiment that there is not
 ├── BadState                 a state blob that is damaged or of another version
 ├── KafkaUnreachable         no broker answered
 └── CannotRun                the machine lacks something: Java, a free port, disk space, the network
