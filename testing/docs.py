@@ -7,6 +7,7 @@ test holds every page to the code. What a table says of a word is the docstring 
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import re
 import textwrap
@@ -159,7 +160,7 @@ class ErrorClass:
     base: str
     module: str
     means: str
-    exit_code: int | None
+    exit_code: int
 
 
 def rooms() -> list[str]:
@@ -192,28 +193,18 @@ def error_classes() -> list[ErrorClass]:
     return [each for base in ("TidingsError", *found) for each in found.values() if each.base == base]
 
 
-def _place_and_meaning(path: Path, node: ast.ClassDef) -> tuple[str, str, int | None]:
-    code = None
-    for statement in node.body:
-        match statement:
-            case ast.Assign([ast.Name("exit_code")], ast.Constant(int(found))):
-                code = found
-    return path.relative_to(ROOT).as_posix(), first_paragraph(ast.get_docstring(node)), code
+def _place_and_meaning(path: Path, node: ast.ClassDef) -> tuple[str, str, int]:
+    where = path.relative_to(ROOT)
+    module = importlib.import_module(".".join(where.with_suffix("").parts).removesuffix(".__init__"))
+    return where.as_posix(), first_paragraph(ast.get_docstring(node)).replace("``", "`"), getattr(module, node.name).exit_code
 
 
 def _errors() -> str:
-    every = {each.name: each for each in error_classes()}
-
-    def exit_code(name: str) -> int:
-        if name == "TidingsError":
-            return 1
-        code = every[name].exit_code
-        return code if code is not None else exit_code(every[name].base)
+    every = error_classes()
 
     def inside(base: str, depth: int) -> Iterator[tuple[str, ...]]:
-        for each in sorted((each for each in every.values() if each.base == base), key=lambda each: each.name):
-            means = each.means.replace("``", "`")
-            yield "– " * depth + f"`{each.name}`", means, str(exit_code(each.name)), f"`{each.module}`"
+        for each in sorted((each for each in every if each.base == base), key=lambda each: each.name):
+            yield "– " * depth + f"`{each.name}`", each.means, str(each.exit_code), f"`{each.module}`"
             yield from inside(each.name, depth + 1)
 
     return table(("error", "means", "exit code", "where"), inside("TidingsError", 0))
