@@ -63,8 +63,9 @@ format: venv ## Put the code into its form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: venv ## Write the tables of settings and rights and the examples of the wire in docs/ anew
-	WRITE_DOCS=1 $(BIN)/pytest -q tests/tidings/test_config.py tests/service/kafka/test_acls.py tests/streaming/wire/test_documented.py -k documented
+docs: venv ## Write the tables in docs/ anew from the code: settings, rights, reasons, errors, metrics, Kafka topics, decisions
+	$(BIN)/python -m testing.docs
+	WRITE_DOCS=1 $(BIN)/pytest -q tests/streaming/wire/test_documented.py -k documented
 
 bench: java venv ## Measure the gatherer beside simpler queries, and write docs/benchmarks.md: a quarter of an hour
 	PYTHONPATH=. $(BIN)/python benchmarks/bench.py $(ARGS)

@@ -19,7 +19,7 @@ About: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True)
 class Reach:
-    """From when on the log is whole, and since when what is known about each key follows from it.
+    """The time from which the log is whole, and for each key the time from which what is known about it follows from the log.
 
     What a broker remembers of a key ends two windows after the last that was said about it. So a key that was silent for
     that long, with the log whole, has nothing hidden behind it: from there on all is decided. One that is never silent is not.
@@ -38,7 +38,7 @@ class Reach:
         return self.quiet_ms.get(topic, self.default_quiet_ms)
 
     def known_ms(self, about: About | None) -> int:
-        """From when on it is known what is decided about a topic and key."""
+        """The time from which it is known what is decided about a topic and key."""
         if self.since_ms is None:
             return ALWAYS
         if about is None:  # what cannot be read needs no memory to be decided

@@ -39,7 +39,7 @@ CLUSTER_DEFAULT = -1
 
 @dataclass(frozen=True)
 class TopicSpec:
-    """A Kafka topic as the service wants it. All have Kafka's append time: it is the clock (docs/design.md)."""
+    """A Kafka topic as the service wants it. All have Kafka's append time: it is the clock (docs/state-and-clock.md)."""
 
     name: str
     partitions: int = 1
@@ -84,7 +84,10 @@ def link_specs(links: Iterable[Link], replication: int) -> list[TopicSpec]:
 
 
 def delivery_specs(kafka_topics: Iterable[str], replication: int, partitions: int = 1) -> list[TopicSpec]:
-    """Where notifications are delivered. One partition by default: a subscriber then reads all events in one order."""
+    """Notifications; a subscription may name another Kafka topic, and many may share one. Record key: `<topic>/<key>`.
+
+    One partition by default: a subscriber then reads all events in one order.
+    """
     return [TopicSpec(name, partitions, replication) for name in kafka_topics]
 
 

@@ -1,86 +1,162 @@
-"""What the documents list is what there is."""
+"""What the documents say is so: tables, links, and the files and functions that they name."""
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from service.watch.metrics import ServiceCollector
-from streaming.model.books import Books
-from streaming.model.outputs import MessageReason, Outcome
-from tidings.errors import Unreadable
-from tidings.notification import Reason
+from streaming.model.outputs import Outcome
+from testing.docs import ROOT, TABLES, error_classes, meanings, pages, rendered, sections, table
+from tidings import errors
 
-ROOT = Path(__file__).parent.parent
-DECISIONS = ROOT / "docs" / "decisions"
+PAGES = pages()
+WIDEST = 120
+LATER: frozenset[str] = frozenset({"windows.md", "wire.md", "testing.md"})
+"""Pages that are linked to and come with other changes. Empty this when they are there: then every link must lead somewhere."""
 
 
 def text_of(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-def table(name: str, *head: str) -> list[list[str]]:
-    """The rows of the one table that has these columns; a cell that is empty has what stands above it."""
-    lines = text_of(name).splitlines()
-    [start] = [number for number, line in enumerate(lines) if _cells(line) == list(head)]
-    rows: list[list[str]] = []
-    for line in lines[start + 2 :]:
-        if not line.startswith("|"):
-            break
-        above = rows[-1] if rows else [""] * len(head)
-        rows.append([cell or before for cell, before in zip(_cells(line), above, strict=True)])
-    return rows
+def named(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
 
 
-def _cells(line: str) -> list[str]:
-    return [cell.strip() for cell in line.strip().strip("|").split("|")] if line.startswith("|") else []
+def without_blocks(text: str) -> str:
+    return re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
 
 
-def words(texts: Iterable[str]) -> set[str]:
-    """What stands in the marks of code."""
-    return {word for text in texts for word in re.findall(r"`([^`]+)`", text)}
+# ---- tables -----------------------------------------------------------------------------------------------------------
 
 
-def members(*enums: type[StrEnum]) -> set[str]:
-    return {str(member) for enum in enums for member in enum}
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_the_tables_are_what_the_code_says(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert text == rendered(text), "write it anew with `make docs`"
 
 
-def test_every_decision_has_its_row() -> None:
-    rows = [row[0] for row in table("docs/decisions/README.md", "", "decision", "in short")]
-    files = sorted(path.name for path in DECISIONS.glob("[0-9]*.md"))
-    assert rows == [f"[{name[:4]}]({name})" for name in files]
+def test_every_table_stands_somewhere() -> None:
+    there = {name for page in PAGES for name in sections(page.read_text(encoding="utf-8"))}
+    assert there == TABLES.keys()
 
 
-@pytest.mark.parametrize(("name", "column"), [("README.md", "`reason`"), ("docs/design.md", "reason")])
-def test_every_reason_of_a_notification_is_in_the_table(name: str, column: str) -> None:
-    assert words(row[0] for row in table(name, column, "means")) == members(Reason)
+def test_a_word_that_does_not_say_what_it_means_is_refused() -> None:
+    class Sparse(StrEnum):
+        SAID = "said"
+        """So it is."""
+        UNSAID = "unsaid"
+
+    with pytest.raises(ValueError, match=r"Sparse must say below UNSAID what it means"):
+        meanings(Sparse)
 
 
-def test_every_reason_of_a_dead_letter_is_listed() -> None:
-    listed = re.search(r"the members of `Unreadable` in `tidings/errors.py`:(.*?)\.\n", text_of("docs/design.md"), re.DOTALL)
-    assert listed is not None
-    assert words([listed[1]]) == members(Unreadable)
-
-
-def test_every_outcome_and_reason_of_the_books_is_in_their_table() -> None:
-    rows = table("docs/design.md", "outcome", "reasons", "means")
-    assert words(row[0] for row in rows) == members(Outcome)
-    reasons = words(row[1] for row in rows)
-    assert members(MessageReason) <= reasons <= members(MessageReason, Reason, Unreadable)
-    told = words(row[1] for row in rows if row[0] == "`told`")
-    assert told == members(Reason) - {Reason.HEARTBEAT, Reason.AGGREGATE}, "those two stand for no message"
+def test_a_bar_in_a_cell_does_not_end_it() -> None:
+    assert table(("a", "b"), [("x|y", "z")]) == "| a | b |\n|---|---|\n| x\\|y | z |\n"
 
 
 def test_the_sum_of_the_books_has_every_outcome() -> None:
-    [said] = re.findall(r"`received = ([^`]+)`", text_of("docs/design.md"))
-    assert set(said.split(" + ")) == members(Outcome)
+    [said] = re.findall(r"`received = ([^`]+)`", text_of("docs/events.md"))
+    assert set(said.split(" + ")) == {str(outcome) for outcome in Outcome}
 
 
-def test_every_metric_is_in_the_table() -> None:
-    collector = ServiceCollector(lambda: {"b1": Books()}, dict, lambda: (0, 0, 0))
-    exported = {f"{each.name}_total" if each.type == "counter" else each.name for each in collector.collect()}
-    assert exported <= words(row[0] for row in table("docs/operations.md", "metric", "labels", "counts"))
+def test_the_tree_of_errors_has_all_of_them() -> None:
+    drawn = re.findall(r"^[│ ]*[├└]── (\w+)", errors.__doc__ or "", re.MULTILINE)
+    assert sorted(drawn) == sorted(each.name for each in error_classes())
+
+
+# ---- form -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_readme_is_short() -> None:
+    assert len(text_of("README.md").splitlines()) <= 170
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if not page.name[:4].isdigit()], ids=named)
+def test_no_line_is_too_long(page: Path) -> None:
+    """Tables have no lines to break, and what a command printed is shown as it was."""
+    text = re.sub(r"^```console$.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    long = [line for line in text.splitlines() if len(line) > WIDEST and not line.startswith("|")]
+    assert not long
+
+
+# ---- links ------------------------------------------------------------------------------------------------------------
+
+
+def links(page: Path) -> Iterator[tuple[str, str]]:
+    """The relative links of a page: the path, and the anchor."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", without_blocks(page.read_text(encoding="utf-8"))):
+        if not re.match(r"[a-z]+:", target):
+            path, _, anchor = target.partition("#")
+            yield path, anchor
+
+
+def anchors(page: Path) -> set[str]:
+    """Of its headings, as GitHub makes them, and those that it names itself."""
+    text = without_blocks(page.read_text(encoding="utf-8"))
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    named_so = set(re.findall(r'<a (?:id|name)="([^"]+)">', text))
+    return named_so | {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "docker" / "README.md", ROOT / "CHANGELOG.md"], ids=named)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    dead = []
+    for path, anchor in links(page):
+        target = page.parent / path if path else page
+        if not target.exists():
+            dead += [path] if target.name not in LATER else []
+        elif anchor and target.suffix == ".md" and anchor not in anchors(target):
+            dead.append(f"{path}#{anchor}")
+    assert not dead
+
+
+# ---- what is named ----------------------------------------------------------------------------------------------------
+
+
+@cache
+def defined(path: Path) -> frozenset[str]:
+    """The functions and classes of a module, and the methods of those."""
+    found = []
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.append(node.name)
+        if isinstance(node, ast.ClassDef):
+            found += [f"{node.name}.{each.name}" for each in node.body if isinstance(each, ast.FunctionDef)]
+    return frozenset(found)
+
+
+NOW = [page for page in PAGES if "decisions" not in page.parts]
+"""A decision tells of its own day: what it names may be gone."""
+
+
+@pytest.mark.parametrize("page", NOW, ids=named)
+def test_every_file_that_is_named_is_there(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    found = re.findall(r"`((?:[\w.-]+/)+(?:[\w.-]+\.(?:py|md|toml|lark|avsc|json))?)(?:::?[\w.:]+)?`", text)
+    ours = [name for name in found if (ROOT / name.partition("/")[0]).is_dir()]
+    assert not [name for name in ours if not (ROOT / name).exists()]
+
+
+@pytest.mark.parametrize("page", NOW, ids=named)
+def test_every_function_that_is_named_is_there(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    asked = re.findall(r"`((?:\w+/)+\w+\.py)::?([A-Za-z_][\w.]*)`", text)
+    assert not [f"{path}:{name}" for path, name in asked if name not in defined(ROOT / path)]
+
+
+def test_the_walks_are_walks() -> None:
+    assert len(re.findall(r"`(?:\w+/)+\w+\.py:\w", text_of("docs/overview.md"))) >= 20
+
+
+def test_every_room_is_in_the_overview() -> None:
+    [drawn] = re.findall(r"## The rooms.*?```\n(.*?)```", text_of("docs/overview.md"), re.DOTALL)
+    rooms = {path.parent.relative_to(ROOT) for path in ROOT.glob("*/__init__.py")}
+    rooms |= {path.parent.relative_to(ROOT) for path in (ROOT / "streaming").glob("*/__init__.py")}
+    assert not [str(room) for room in sorted(rooms) if not re.search(rf"^ *{room.name}/\s", drawn, re.MULTILINE)]

@@ -8,13 +8,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+from streaming.wire.codec import MessageLimits, decode_message
 from testing.service import RunningService, wait_for
+from tidings import names
+from tidings.control import DEFAULT_BROKER
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
 
 def example(name: str) -> str:
-    found = re.search(rf"<!-- example: {re.escape(name)} -->\n```json\n(.*?)```", README, re.DOTALL)
+    found = re.search(rf"<!-- example: {re.escape(name)} -->\n```(?:json|python)\n(.*?)```", README, re.DOTALL)
     assert found, f"the README has no example {name}"
     return found[1]
 
@@ -54,3 +57,23 @@ def test_three_witnesses_and_one_who_comes_late(service_up: RunningService, tmp_
         assert word in story
     # C's report caused nothing, and the late subscriber was told once.
     assert (len(service_up.told("notify.ops")), len(service_up.told("notify.late"))) == (2, 1)
+
+    (tmp_path / "client.py").write_text(example("client.py"))
+    client = subprocess.Popen(
+        [sys.executable, "client.py", service_up.bootstrap], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert client.stdout is not None
+        assert any(line == "Oak St {'what': 'flood'}\n" for line in client.stdout), "it is told what it published"
+    finally:
+        client.kill()
+        client.communicate()
+
+
+def test_what_kcat_sends_is_a_message() -> None:
+    found = re.search(r"^echo '([^=']+)=(.*)' \|\n +kcat -P .* -t (\S+) -K =$", README, re.MULTILINE)
+    assert found, "the README shows how to publish with kcat"
+    message = decode_message(found[2].encode(), MessageLimits())
+    assert found[1].encode() == names.record_key(message.topic, message.key)
+    assert found[3] == names.publish_topic(DEFAULT_BROKER)
+    assert "kcat -C -b $B -t notify.ops " in README

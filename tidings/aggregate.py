@@ -31,6 +31,8 @@ class BadAggregate(TidingsError):
 
 
 class Function(StrEnum):
+    """What an aggregate subscription can ask of a field."""
+
     COUNT, SUM, MIN, MAX, AVG, VARIANCE = "count", "sum", "min", "max", "avg", "variance"
     TOP, FIRST, LAST, DISTINCT, EMA = "top", "first", "last", "distinct", "ema"
 

@@ -1,16 +1,22 @@
-"""Every error Tidings raises on purpose.
+"""Every error that a person can act on. Those that one module alone raises are in that module; `docs/errors.md` has the places.
 
-TidingsError                 something a person can act on; the command line prints it as one line
+TidingsError                 the command line prints it as one line
 ├── BadMessage               a publication that cannot be read; carries the reason it is counted under
 ├── BadControl               a control record that cannot be applied
 ├── BadPredicate             a `where` that does not parse; carries the position
-├── BadAggregate             a function of a window that does not parse; carries the position (in `tidings.aggregate`)
-├── BadWindow                a window that cannot be (in `tidings.window`)
+├── BadAggregate             a function of a window that does not parse; carries the position
+├── BadWindow                a window that cannot be
 ├── BadConfig                a setting with a wrong name or value
 ├── BadOverlay               brokers and links that make no overlay
 │   ├── UnknownBroker        a link, or a request, names a broker that is not there
 │   ├── DoubleLink           two links between the same pair of brokers
+│   ├── SelfLink             a link from a broker to itself
+│   ├── UnreadableOverlay    a file or a record that does not say what a broker or a link is
 │   └── NotConnected         the overlay falls into parts; says which
+├── BadPlace                 a place in the log that is not there
+├── CannotCheck              files that `tidings check` cannot say anything about
+├── UnknownDecider           a decider that there is not
+├── UnknownExperiment        an experiment that there is not
 ├── BadState                 a state blob that is damaged or of another version
 ├── KafkaUnreachable         no broker answered
 └── CannotRun                the machine lacks something: Java, a free port, disk space, the network
@@ -25,7 +31,7 @@ from enum import StrEnum
 
 
 class TidingsError(Exception):
-    """Base of all errors below. ``exit_code`` is what the command line exits with."""
+    """The base of all of them. ``exit_code`` is what the command line exits with."""
 
     exit_code = 1
 
@@ -34,24 +40,43 @@ class Unreadable(StrEnum):
     """Why a publication is dead-lettered; the same word is the metric label and the header."""
 
     NULL_VALUE = "null-value"
+    """The record has no value."""
     TOO_LARGE = "too-large"
+    """It is larger than `limits.message_bytes`."""
     UNKNOWN_FORMAT = "unknown-format"
+    """Its first bytes are neither those of JSON nor those of Avro."""
     BAD_JSON = "bad-json"
+    """It is not JSON, or has a name twice in one object."""
     BAD_AVRO = "bad-avro"
+    """It begins like Avro, and cannot be decoded."""
     UNKNOWN_SCHEMA = "unknown-schema"
+    """It is Avro of another schema than the one this release reads."""
     BAD_SHAPE = "bad-shape"
+    """It can be decoded, but is no message: a property is missing, empty, too long or of the wrong type."""
     BAD_TEXT = "bad-text"
+    """A text in it is not UTF-8, or has half a surrogate pair."""
     NOT_FINITE = "not-finite"
+    """A number in it is infinite or not a number."""
     NUMBER_TOO_LARGE = "number-too-large"
+    """An integer in it does not fit in 64 bits."""
     NESTED_VALUE = "nested-value"
+    """A field has something deeper than a list of strings."""
     TOO_MANY_FIELDS = "too-many-fields"
+    """It has more fields than `limits.fields`."""
     BAD_KEY = "bad-key"
+    """Its topic or key is empty, or longer than `limits.key_bytes`."""
     BAD_PUBLISHED_MS = "bad-published-ms"
+    """Its `published_ms` is not a whole number of milliseconds, or is negative."""
     PUBLISHED_AHEAD = "published-ahead"
+    """Its `published_ms` lies more than `limits.ahead_ms` after the append time."""
     EVENT_FULL = "event-full"
+    """With it, its event would have more fields than `limits.event_fields`."""
     UNKNOWN_BROKER = "unknown-broker"
+    """It came to a broker that is not in the overlay."""
     ROUTING_DIFFERS = "routing-differs"
+    """Spark and Python read different topics or keys in it."""
     TOO_MANY_HOPS = "too-many-hops"
+    """It was passed on over so many links that it must have gone round in a circle."""
 
 
 class BadMessage(TidingsError):

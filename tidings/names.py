@@ -11,12 +11,21 @@ from functools import lru_cache
 from typing import Final
 
 CONTROL: Final = "control"
+"""Topics, subscriptions, advertisements, brokers and links. Record key: `<kind>/<name>`."""
 CLOCK: Final = "clock"
+"""Ticks. Without a record key."""
 BOOKS: Final = "books"
+"""The totals of each broker and bucket. Record key: `<service>/<broker>/<bucket>`."""
 LATE: Final = "late"
+"""What came too late, as it came, with the reason in headers. Record key: that of the record."""
 DEAD_LETTER: Final = "dead-letter"
+"""What could not be read or taken, as it came, with the reason in headers. Record key: that of the record."""
 DECISIONS: Final = "decisions"
+"""What an adaptive filter chose, or a decider for a link and a window, and what others would have sent. Record key:
+`<broker>/<topic>` or `<from>/<to>`."""
 OFFERS: Final = "offers"
+"""What brokers offer to the windows beyond their links, and how far they are: from one pipeline to the other. Record key:
+`<service>/<from>/<to>/<topic>`."""
 
 LARGEST_RECORD_BYTES: Final = 16 * 1024 * 1024
 """The largest record a publisher may send, as Kafka stores it."""
@@ -26,12 +35,12 @@ _LINK = "link."
 
 
 def publish_topic(broker: str) -> str:
-    """The Kafka topic that publishers at a broker write to."""
+    """What publishers at a broker send, JSON or Avro, and marks. Record key: `<topic>/<key>`, from our publisher."""
     return f"{_PUBLISH}{broker}"
 
 
 def link_topic(sender: str, to: str) -> str:
-    """The Kafka topic that carries what one broker sends to a neighbour."""
+    """What one broker sends to a neighbour, in Avro, and marks. Record key: `<topic>/<key>`."""
     return f"{_LINK}{sender}.{to}"
 
 

@@ -13,15 +13,20 @@ class Reason(StrEnum):
     """Why something is told now."""
 
     FIRST = "first"
+    """The first notification of this event to this subscription."""
     NEWS = "news"
+    """Something changed that the subscription had not been told."""
     COMPLETE = "complete"
+    """All that the topic calls `complete` is known, and this subscription is told so for the first time."""
     FINAL = "final"
+    """The event has ended; this is what was still owed."""
     DIGEST = "digest"
-    """It waited because the subscription is told only so many times an hour."""
+    """It waited because the subscription is told of a key only so many times an hour. A list of the same name has what is told
+    of other events of the key, each with its `event` and `news`."""
     HEARTBEAT = "heartbeat"
-    """It is about no event: all that was appended before its time has been read."""
+    """It is about no event: a sign of life. All that was published before its `last_ms` has been read."""
     AGGREGATE = "aggregate"
-    """It is about no event: a window has closed."""
+    """It is about no event: a window has closed. `news` has the results, `window` says from when to when."""
 
 
 class Encoding(StrEnum):
@@ -43,7 +48,8 @@ class Digested:
 
 @dataclass(frozen=True, slots=True)
 class ToldWindow:
-    """From ``start`` up to ``end``: times, or numbers of publications if it is ``counted``.
+    """The window that an aggregate is about, from ``start`` up to ``end``: times, or numbers of publications if
+    it is ``counted``.
 
     ``left_out`` says, by result, how many values were of no use to its function.
     """
@@ -56,7 +62,8 @@ class ToldWindow:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """Only what the subscription has not been told; ``revision`` counts what it was told about this event.
+    """What one subscription is told, and only what it has not been told before; ``revision`` counts what it was told about
+    this event.
 
     ``digest`` is about other events of the same key. ``event`` is empty when all it tells is there, and in a heartbeat.
     """

@@ -30,6 +30,8 @@ Scalar: TypeAlias = str | int | float | bool | None
 
 
 class Op(StrEnum):
+    """The signs that a field is compared by."""
+
     EQ, NE, LT, LE, GT, GE = "=", "!=", "<", "<=", ">", ">="
 
 
@@ -47,6 +49,8 @@ class _Exact:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compare(_Exact):
+    """A field compared with a literal."""
+
     field: str
     op: Op
     value: Scalar
@@ -54,12 +58,16 @@ class Compare(_Exact):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class In(_Exact):
+    """A field has one of the values."""
+
     field: str
     values: tuple[Scalar, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
+    """A string begins with ``value``."""
+
     field: str
     value: str
 
@@ -74,23 +82,29 @@ class Contains:
 
 @dataclass(frozen=True, slots=True)
 class Exists:
-    """The field is stated, be it as empty."""
+    """The field is stated, even if as empty."""
 
     field: str
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
+    """The term does not hold."""
+
     term: Predicate
 
 
 @dataclass(frozen=True, slots=True)
 class And:
+    """All terms hold."""
+
     terms: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
+    """One of the terms holds."""
+
     terms: tuple[Predicate, ...]
 
 
@@ -258,6 +272,8 @@ def _quoted(value: Scalar) -> str:
 
 
 class Truth(Enum):
+    """What a predicate is of what is stated so far: three-valued, as a field may not be stated yet."""
+
     TRUE, FALSE, UNKNOWN = "true", "false", "unknown"
 
 
@@ -314,6 +330,8 @@ class Missing(StrEnum):
 
 
 class Verdict(StrEnum):
+    """What a subscription makes of an event: its business, not its business, or too early to say."""
+
     MATCHES, DIFFERS, WAITS = "matches", "differs", "waits"
 
 

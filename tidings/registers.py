@@ -48,10 +48,15 @@ class Join(StrEnum):
         return kind
 
     FIRST = "first", False, "conflicts", 1
+    """That of the earliest claim, by published time, then message id. The values that lost are kept, up to `limits.conflicts`."""
     LAST = "last", True
+    """That of the latest claim."""
     MIN = "min", False
+    """The smallest."""
     MAX = "max", False
+    """The largest."""
     UNION = "union", False, "union_items"
+    """All elements, sorted, up to `limits.union_items`."""
 
     def room(self, bounds: Bounds) -> int | None:
         """How many claims a register of this kind keeps at most; None for one that always keeps one."""

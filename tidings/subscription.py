@@ -15,7 +15,9 @@ from tidings.window import Window
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """``fields`` limits what is told and what counts as news; None means every field.
+    """Who is told what about which events, how often, and on which Kafka topic.
+
+    ``fields`` limits what is told and what counts as news; None means every field.
 
     Its pace is what it asks for by a `PaceProperty`; 0 means that it does not ask for that.
 
@@ -66,7 +68,7 @@ class Subscription:
     window: Window | None = None
     """Set for one that is told aggregates over windows, and of no single event."""
     interest: str = ""
-    """Names all that the windows of such a one depend on: where that changes, it is another subscription to them."""
+    """Stands for all that its windows depend on: when that changes, they take it for another subscription."""
 
     def judge(self, key: str, facts: Mapping[str, Value]) -> Verdict:
         """Whether the event is this subscription's business, as far as it is known. The event key can be asked for as `key`."""

@@ -48,11 +48,18 @@ class Deciding(StrEnum):
     """Who decides, for each link and window, whether the publications cross or their aggregate (ADOCK, section VII)."""
 
     ADOCK = "adock"
+    """What a minimum vertex cover of the matching graph says, as far as it is known (section VII-A)."""
     WAD = "wad"
+    """The aggregate, if the shares that the range has in its items add up to a whole message (section VII-B)."""
     BAT = "bat"
+    """All of one or all of the other, whichever was cheaper lately."""
     FORESIGHT = "foresight"
+    """Ours: what a minimum vertex cover says of what is known and of what the windows before lead one to expect. It follows
+    `wad` when it has sent more than that would have."""
     ALWAYS_FORWARD = "always-forward"
+    """Always the items."""
     ALWAYS_AGGREGATE = "always-aggregate"
+    """Always the aggregate."""
 
 
 @dataclass(frozen=True, slots=True)

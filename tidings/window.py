@@ -39,6 +39,8 @@ class BadWindow(TidingsError):
 
 
 class WindowKind(StrEnum):
+    """How the windows of a subscription follow each other."""
+
     SLIDING = "sliding"
     """Windows overlap: a publication is in several."""
     TUMBLING = "tumbling"
@@ -49,7 +51,9 @@ class WindowKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """``size`` and ``shift`` are milliseconds, or publications if it is ``counted``; ``of`` is in order of the names.
+    """Which publications are taken together, and what is told of them.
+
+    ``size`` and ``shift`` are milliseconds, or publications if it is ``counted``; ``of`` is in the order of the names.
 
     A publication counts if it was appended before the end and ``grace_ms``. ``empty`` is whether a window without any is told.
     """

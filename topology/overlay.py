@@ -59,9 +59,13 @@ class ProblemKind(StrEnum):
     """What is wrong with the overlay of a running service."""
 
     UNKNOWN_BROKER = "unknown-broker"
+    """A link names a broker that is not in the overlay; the link is left out."""
     DOUBLE_LINK = "double-link"
+    """Two links join the same pair of brokers; the second is left out."""
     CUT = "cut"
+    """The links leave the overlay in parts."""
     UNLINKED = "unlinked"
+    """There are several brokers and no link at all: each tells its own subscribers only."""
     FORBIDDEN = "forbidden"
     """Links forbid a topic so that some who subscribe to it cannot be reached."""
 

@@ -72,7 +72,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """What of a topic's declaration decides its routing."""
+    """The part of a topic's declaration that decides its routing."""
 
     topic: str
     gathers: bool

@@ -67,7 +67,8 @@ def _asked(entry: Interest) -> _Asked:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """``entries`` in canonical order, none covering another; ``fields`` that the far end needs, to tell or to judge by.
+    """What is wanted beyond a link: ``entries`` in canonical order, none covering another, and the ``fields`` that the far end
+    needs, to tell or to judge by.
 
     The event's key goes with every event, so predicates that ask for it do not make it a field.
     """

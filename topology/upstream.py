@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 
 class Tree(Protocol):
-    """What of a part of an overlay matters here (`topology.plan.Island`)."""
+    """As much of an island of the overlay as matters here (`topology.plan.Island`)."""
 
     @property
     def brokers(self) -> Collection[str]: ...

@@ -203,7 +203,7 @@ def _broker_settings(port: int, controller_port: int) -> dict[str, str | int]:
         "controller.listener.names": "CONTROLLER",
         # Relative to the working directory: commas and backslashes in a path would need quoting that Kafka does not know.
         "log.dirs": "data",
-        # Time is Kafka's append time (docs/design.md, "The clock").
+        # Time is Kafka's append time (docs/state-and-clock.md).
         "log.message.timestamp.type": "LogAppendTime",
         "message.max.bytes": names.LARGEST_RECORD_BYTES,
         "replica.fetch.max.bytes": names.LARGEST_RECORD_BYTES,

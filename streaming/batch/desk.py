@@ -13,7 +13,7 @@ from streaming.model.outputs import MessageReason, Outcome, Unsent
 
 @dataclass(kw_only=True)
 class BatchDesk(Desk):
-    """`note_source` counts who reported; the digests themselves go to the shelf's table."""
+    """A step in progress in the engine. `note_source` counts who reported; the digests themselves go to the shelf's table."""
 
     shelf: PackedMemory
     noted: dict[int, tuple[int, int]] = field(default_factory=dict)

@@ -16,7 +16,7 @@ NAME = "seed"
 
 
 class Seed(Struct, array_like=True):
-    """``note`` is what the state store would have."""
+    """What a bucket begins with after a migration. ``note`` is what the state store would have."""
 
     note: bytes
     gone: list[tuple[str, int]] = []

@@ -35,7 +35,8 @@ class TableChange(Struct, array_like=True):
 
 
 class Patch(Struct, array_like=True):
-    """``before`` names the patch it follows; a whole bucket follows nothing, and has all rows."""
+    """What one batch changed in a bucket. ``before`` names the patch it follows; a whole bucket follows nothing,
+    and has all rows."""
 
     before: int
     head: bytes

@@ -28,7 +28,7 @@ NO_SOURCE = 0
 
 @dataclass(slots=True)
 class Rows:
-    """``event``, ``facts``, ``source`` and ``published_ms`` count where ``plain`` is true.
+    """The records of one batch. ``event``, ``facts``, ``source`` and ``published_ms`` count where ``plain`` is true.
 
     Such a message was found whole and within the bounds of a message, so its numbers say all that matters of it.
     """

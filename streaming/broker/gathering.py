@@ -52,7 +52,7 @@ def _is_over(slot: Slot, published_ms: int, topic: Topic) -> bool:
 def _too_old(desk: Desk, arrived: Arrived, topic: Topic) -> bool:
     """Whether a message comes too late to open an event.
 
-    The way through the overlay is not held against it, for as long as the graves are kept: beyond that nobody could
+    The way through the overlay is not held against it, for as long as tombstones are kept: beyond that nobody could
     tell it from a straggler of an event that was told before.
     """
     published_ms, window_ms = arrived.published_ms, topic.timing.window_ms

@@ -95,7 +95,7 @@ class Slot(Struct, array_like=True):
 
     @property
     def forget_ms(self) -> int:
-        """When a grave, a message id or a cap is next to be forgotten, or something that waits is not waited for any longer."""
+        """When a tombstone, a message id or a cap is next to be forgotten, or something has waited long enough."""
         if not self.closed and not self.seen and not self.caps and not self.ahead:
             return NEVER
         caps = (cap.forget_ms if cap.due_ms is None else cap.due_ms for cap in self.caps.values())
@@ -190,7 +190,8 @@ class Filter:
 
 @dataclass(slots=True)
 class BucketState:
-    """``clock_ms`` is the lowest mark of all partitions: everything appended before it has been read."""
+    """What a bucket remembers between steps. ``clock_ms`` is the lowest mark of all partitions: everything appended before it has
+    been read."""
 
     version: int = 0
     clock_ms: int = 0
@@ -227,7 +228,7 @@ class BucketState:
     changed: bool = field(default=False, compare=False)
     """Whether anything happened, if only that time passed."""
     size: int = 0
-    """How many open events, graves and message ids are remembered; counted along, not stored."""
+    """How many open events, tombstones and message ids are remembered; counted along, not stored."""
 
     def books_of(self, broker: str) -> Books:
         if (found := self.books.get(broker)) is None:

@@ -121,7 +121,7 @@ def close(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) -
 
 
 def bury(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) -> None:
-    """All has come that belongs to an event: what nobody wanted is settled, it counts in windows, and a grave is left."""
+    """All has come that belongs to an event: what nobody wanted is settled, it counts in windows, and a tombstone is left."""
     if (event.kept or event.owed) and (away := desk.place_of(event).cut_off):
         put_kept_aside(desk, event, f"no link led to the subscribers at {', '.join(away)} before the event ended")
     settle_all(event, desk.books(event.at.broker), Outcome.MERGED, MessageReason.UNWANTED)
@@ -131,7 +131,7 @@ def bury(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) ->
         _note_ending(desk, event.at, slot)
     window_ms = topic.timing.window_ms
     if now_ms >= event.window_end_ms(topic):
-        # After two windows a straggler is late by its own published time: nobody needs the grave any more.
+        # After two windows a straggler is late by its own published time: nobody needs the tombstone any more.
         forget_ms = event.span.first_ms + 2 * window_ms + desk.slack_ms(event.at.place)
         in_overlay = bool(desk.plan.overlay.links)
         facts = facts_known(event.knowledge) if in_overlay else {}

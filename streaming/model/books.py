@@ -15,7 +15,9 @@ class WindowItem(StrEnum):
     """What becomes of a publication, an event or an aggregate that windows ask for: offered = counted + late + left out."""
 
     OFFERED = "offered"
+    """Some window asks for it."""
     COUNTED = "counted"
+    """It counts in one of them."""
     LATE = "late"
     """All the windows that it belongs to had closed. It stands in `late`."""
     LEFT_OUT = "left-out"
@@ -24,7 +26,8 @@ class WindowItem(StrEnum):
 
 @dataclass(slots=True)
 class Books:
-    """Counts only grow, but for what is held. ``outcomes`` is counted by outcome and reason."""
+    """What became of every message of a broker. Counts only grow, but for what is held. ``outcomes`` is counted by
+    outcome and reason."""
 
     received: int = 0
     outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -45,7 +48,7 @@ class Books:
     windows: Counter[tuple[str, str]] = field(default_factory=Counter)
     """By neighbour: windows that were forwarded and aggregated, what crossed for them, and what would have by other deciders."""
     waited: Counter[str] = field(default_factory=Counter)
-    """By broker: events that were waited with for what may have entered there, in vain."""
+    """By broker: events that waited in vain for what may have entered there."""
     window_items: Counter[tuple[str, str]] = field(default_factory=Counter)
     """By neighbour, and by nobody for the broker's own subscribers: what was asked for by some window, and what became of it."""
 

@@ -42,7 +42,7 @@ class Span(Struct, array_like=True, gc=False):
 
 
 class Tombstone(Struct, array_like=True):
-    """The grave of an event whose window ended: a straggler that belonged to it is late, not the start of a new event."""
+    """What is left of an event whose window has ended: a straggler that belonged to it is late, not the start of a new event."""
 
     span: Span
     forget_ms: int
@@ -62,7 +62,8 @@ class Elsewhere(Struct, array_like=True, gc=False):
 
 
 class OpenEvent(Struct, array_like=True):
-    """Times named ``opened``, ``news`` and ``release`` are append times; the span is of published times."""
+    """What is known of an event, and what has been told of it. Times named ``opened``, ``news`` and ``release`` are append times;
+    the span is of published times."""
 
     id: str
     at: Address

@@ -39,7 +39,7 @@ class Aggregated(Struct, array_like=True, frozen=True, tag=2):
 class Through(Struct, array_like=True, frozen=True, tag=3):
     """All that concerns windows which close by ``through_ms`` has crossed the link.
 
-    ``since`` names interests, and from when on all that concerns them crosses: what is new or changed of that.
+    ``since`` names interests, each with the time from which all that concerns it crosses; only those that are new or changed.
     """
 
     through_ms: int

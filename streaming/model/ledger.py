@@ -1,6 +1,6 @@
 """The ledger of one subscription on one event: what it has been told, and when it may be told more.
 
-A cap is the like for a key: how often a subscription has been told of it, whichever event that was about.
+A cap does the same for a key: how often a subscription has been told of it, about whichever event.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ HOUR_MS = 3_600_000
 
 
 class Ledger(Struct, array_like=True):
-    """``told`` maps a field to the digest of the value last told: the value itself is in the event."""
+    """What somebody has been told about one event: ``told`` maps a field to the digest of the value last told. The value itself
+    is in the event."""
 
     told: dict[str, int] = field(default_factory=dict)
     revision: int = 0

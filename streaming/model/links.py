@@ -32,7 +32,7 @@ class PassedOn:
 
 @dataclass(frozen=True, slots=True)
 class EventNews:
-    """What of a merged event the far end of a link has not been told."""
+    """The part of a merged event that the far end of a link has not been told."""
 
     topic: str
     key: str
@@ -114,7 +114,7 @@ def kind_of(record: LinkRecord) -> LinkKind:
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """Which bucket sent a record over a link, and the how many-th on that link it was.
+    """Which bucket sent a record over a link, and its number among all that this bucket sent over that link.
 
     A crash makes a bucket send some records twice, with the same stamp: the far end takes each once.
     """

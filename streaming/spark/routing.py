@@ -33,7 +33,8 @@ _NUMBER, _LIST = "member2", "member4"
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """With ``secret`` in front of what is hashed, nobody outside can aim at one bucket, or make two facts look the same."""
+    """How records are dealt out. With ``secret`` in front of what is hashed, nobody outside can aim at one bucket, or make two
+    facts look the same."""
 
     service: str
     secret: str = field(repr=False)

@@ -83,8 +83,8 @@ class Expired:
 def asked_by(subscriptions: Iterable[Subscription], item: Item, since: Mapping[str, int], extra_ms: int) -> list[Asked]:
     """Those who take an item, each with the ranges that it counts in.
 
-    ``since`` says from when on windows of an interest are whole: what entered before never counts, since it depends on the
-    batches whether it is offered. ``extra_ms`` is how much longer this topic's windows wait.
+    ``since`` says from which time the windows of an interest are whole: what entered before never counts, since it depends on
+    the batches whether it is offered. ``extra_ms`` is how much longer this topic's windows wait.
     """
     found = []
     done = counted_in(item)

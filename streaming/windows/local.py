@@ -93,7 +93,7 @@ class LocalWindows:
     ) -> Iterator[WindowResult]:
         """The results of all windows that close by then, in the order they close; then of those that count.
 
-        ``since`` says from when on each interest is known to all who send, ``extra_ms`` how much longer windows of events wait.
+        ``since`` says since when each interest is known to all who send, ``extra_ms`` how much longer windows of events wait.
         """
         due = []
         while self._next_end_ms <= through_ms:
@@ -119,8 +119,8 @@ class LocalWindows:
         extra_ms: int,
         known: frozenset[Range],
     ) -> tuple[list[tuple[Range, Partial]], dict[str, int]]:
-        """The windows that nothing came for, of those who want to hear so; and where these are too many for once, by interest
-        up to which start. ``known`` are those that close with something."""
+        """The windows that nothing came for, of those who want to hear so. Where these are too many for one time, also the last
+        start that was told, by interest. ``known`` are the windows that close with something."""
         found, through = [], {}
         for interest, subscription in subscriptions.items():
             window = subscription.window

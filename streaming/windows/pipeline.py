@@ -251,7 +251,7 @@ class _Desk:
             self.outputs.append(Tell(result.subscription.deliver, result.subscription.encoding, told, result.at_ms))
 
     def _whole(self, at: At, links: LinkState) -> dict[str, int]:
-        """By interest, from when on every broker that sends here has known of it."""
+        """By interest, the time from which every broker that sends here has known of it."""
         if links.whole is None:
             senders = [links.upstream.get(name, NeighbourWindows(0, {}, [])).since for name in _senders(self.plan, at)]
             links.whole = {

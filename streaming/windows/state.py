@@ -45,7 +45,7 @@ class NeighbourWindows(Struct, array_like=True):
 
     through_ms: int = 0
     since: dict[str, int] = {}
-    """By interest, from when on the neighbour sends all that concerns it."""
+    """By interest, the time from which the neighbour sends all that concerns it."""
     coming: list[tuple[int, int, tuple[tuple[str, int], ...]]] = []
 
 
@@ -55,7 +55,7 @@ class LinkState:
 
     windows: OpenWindows
     since: dict[str, int] = field(default_factory=dict)
-    """By interest, from when on windows are whole as far as this process goes."""
+    """By interest, the time from which windows are whole as far as this process goes."""
     upstream: dict[str, NeighbourWindows] = field(default_factory=dict)
     through_ms: int = 0
     """All windows that close by then have closed."""
@@ -64,12 +64,13 @@ class LinkState:
     said: dict[str, int] = field(default_factory=dict)
     """What the far end has been told of ``since``."""
     whole: dict[str, int] | None = field(default=None, compare=False)
-    """By interest, from when on every broker that sends here has known of it. Worked out anew when it is None; not kept."""
+    """By interest, the time from which every broker that sends here has known of it. Worked out anew when None; not kept."""
 
 
 @dataclass(slots=True)
 class WindowState:
-    """``clock_ms`` is the lowest clock of the buckets that offer: all that was appended before it has been offered."""
+    """What a bucket of links remembers. ``clock_ms`` is the lowest clock of the buckets that offer: all that was
+    appended before it has been offered."""
 
     version: int = 0
     clock_ms: int = 0
@@ -79,7 +80,7 @@ class WindowState:
     buckets: int = 0
     """How many buckets offer; 0 before any has said so."""
     versions: list[tuple[int, int]] = field(default_factory=list)
-    """Control data that will hold: from when on, and its version."""
+    """Control data that will hold: its time, and its version."""
     heard: dict[str, int] = field(default_factory=dict)
     """By the bucket that offers, the number of the last offer."""
     sent: dict[tuple[str, str], int] = field(default_factory=dict)

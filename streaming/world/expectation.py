@@ -53,6 +53,7 @@ class Agreement(StrEnum):
     """How one notification compares."""
 
     SAME = "same"
+    """It was expected, and told."""
     MISSING = "missing"
     """It was expected, and not told."""
     EXTRA = "extra"

@@ -40,7 +40,8 @@ class Crossed:
 
 
 class Simulator:
-    """``delay`` gives the milliseconds a record takes over a link; ``sizes`` also measures the bytes, which takes time."""
+    """An overlay in virtual time. ``delay`` gives the milliseconds a record takes over a link; ``sizes`` also measures
+    the bytes, which takes time."""
 
     def __init__(self, plan: Plan, delay: Delay, *, rules: Rules | None = None, sizes: bool = False) -> None:
         self.now_ms = 0

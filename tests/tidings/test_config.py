@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import FrozenInstanceError
 from pathlib import Path
 
 import pytest
 
-from tidings.config import SETTINGS, Config, client_properties, load, redacted, render_table
+from tidings.config import SETTINGS, Config, client_properties, load, redacted
 from tidings.errors import BadConfig
 from tidings.properties import for_librdkafka
 
 BAD_CONFIGS = Path(__file__).parent / "bad_configs"
-DOCS = Path(__file__).parents[2] / "docs" / "configuration.md"
-BEGIN, END = "<!-- settings: begin -->\n\n", "\n<!-- settings: end -->"
 
 BAD_FILES = {
     "unknown_key.toml": "kafka.prot = 9092 is not allowed; there is no such setting; did you mean kafka.port?",
@@ -184,17 +181,6 @@ def test_times_in_order(times: dict[str, int], why: str) -> None:
 def test_a_config_does_not_change() -> None:
     with pytest.raises(FrozenInstanceError):
         Config().kafka.port = 1  # type: ignore[misc]
-
-
-def test_the_documented_settings_are_the_declared_ones() -> None:
-    """`make docs` writes the table anew: it runs this test with WRITE_DOCS=1."""
-    before, _, rest = DOCS.read_text(encoding="utf-8").partition(BEGIN)
-    table, end, after = rest.partition(END)
-    assert end, f"{DOCS.name} must hold the two settings marks"
-    if os.environ.get("WRITE_DOCS"):
-        DOCS.write_text(before + BEGIN + render_table() + END + after, encoding="utf-8")
-    else:
-        assert table == render_table(), "write it anew with `make docs`"
 
 
 def properties_of(path: Path) -> dict[str, str]:

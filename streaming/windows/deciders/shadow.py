@@ -110,7 +110,7 @@ class Shadow:
         """When the first item came."""
         self.past: dict[str, Past] = {}
         self.usual = 1.0
-        """What a window has, whosever it is."""
+        """What a window has, of whichever subscription."""
         self._had = self._seen = PRIOR
         self._settled = 0
         self._here: dict[int, Share] = {}

@@ -2,27 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
 
 from clients.topics import service_topics
-from service.kafka.acls import Operation, Party, Resource, acls, render_table
+from service.kafka.acls import Operation, Party, Resource, acls
 from tidings import names
 from tidings.control import DEFAULT_BROKER
-
-DOCS = Path(__file__).parents[3] / "docs" / "security.md"
-BEGIN, END = "<!-- rights: begin -->\n\n", "\n<!-- rights: end -->"
-
-
-def test_the_rights_are_documented():
-    before, rest = DOCS.read_text(encoding="utf-8").split(BEGIN)
-    table, after = rest.split(END)
-    if os.environ.get("WRITE_DOCS"):
-        DOCS.write_text(before + BEGIN + render_table() + END + after, encoding="utf-8")
-    else:
-        assert table == render_table(), "write it anew with `make docs`"
 
 
 def test_the_service_has_rights_on_every_kafka_topic_that_it_makes():
