@@ -1,26 +1,19 @@
-"""The control data: topics, subscriptions, advertisements, brokers and links: records that change while the service runs.
-
-A *snapshot* is the control data at one version; the version is the offset on the control Kafka topic up to which records are
-counted, so the same version always means the same data. A record that cannot be applied changes nothing.
-"""
+"""The kinds of control records, and how each is read: checked whole, with what is left over known to be unknown."""
 
 from __future__ import annotations
 
 import json
 import re
-import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
 from typing import Any, TypeAlias
 
 from tidings import predicate
 from tidings.errors import BadControl, BadPredicate
-from tidings.matching import Index
 from tidings.notification import Encoding
 from tidings.registers import Join
-from tidings.subscription import Subscription, interest_of
+from tidings.subscription import Subscription
 from tidings.topic import Deciding, Filtering, Placement, Timing, Topic
 from tidings.window import BadWindow, Window, read_window
 
@@ -64,134 +57,6 @@ class Advertisement:
     topic: str
 
 
-@dataclass(frozen=True)
-class Snapshot:
-    """The control data at one version. ``records`` is what the wire said, ``since`` the version that first had each."""
-
-    version: int = 0
-    records: Mapping[str, Record] = field(default_factory=dict)
-    timing: Timing = field(default_factory=Timing)
-    since: Mapping[str, int] = field(default_factory=dict)
-
-    def apply(self, version: int, key: str, value: bytes | None) -> Snapshot:
-        """The snapshot after one more record; raises `BadControl` when the record cannot be applied."""
-        kind, _, name = key.partition("/")
-        if kind not in _READERS or not name:
-            kinds = ", ".join(sorted(_READERS))
-            raise BadControl(key, f"the key must be '<kind>/<name>' with a kind of: {kinds}")
-        records, since = dict(self.records), dict(self.since)
-        if value is None:
-            records.pop(key, None)
-            since.pop(key, None)
-        else:
-            records[key] = read_record(key, value, self.timing)
-            since.setdefault(key, version)
-        return Snapshot(version, records, self.timing, since)
-
-    def passing_over(self, version: int) -> Snapshot:
-        """The snapshot after a record that could not be applied: only the version moves."""
-        return replace(self, version=version)
-
-    @cached_property
-    def _topics(self) -> dict[str, Topic]:
-        return {t.name: t for t in self._read("topic")}
-
-    @cached_property
-    def shortest_window_ms(self) -> int:
-        """Of all topics, declared or not."""
-        return min([self.timing.window_ms, *(topic.timing.window_ms for topic in self._topics.values())])
-
-    @cached_property
-    def subscriptions(self) -> dict[str, Subscription]:
-        """By name."""
-        found = [replace(s, since=self.since[f"subscription/{s.name}"]) for s in self._read("subscription")]
-        return {s.name: replace(s, interest=interest_of(s)) if s.window else s for s in found}
-
-    @cached_property
-    def by_topic(self) -> dict[tuple[str, str], tuple[Subscription, ...]]:
-        """The subscriptions at a broker on a topic, in order of their names; but for those to aggregates."""
-        return self._grouped(lambda subscription: subscription.window is None)
-
-    @cached_property
-    def windowed(self) -> dict[tuple[str, str], tuple[Subscription, ...]]:
-        """The subscriptions to aggregates, likewise."""
-        return self._grouped(lambda subscription: subscription.window is not None)
-
-    def index(self, at: tuple[str, str]) -> Index:
-        """Finds the subscriptions at a broker on a topic that an event may concern."""
-        index = self._indexes.get(at)
-        if index is None:
-            index = self._indexes[at] = Index(self.by_topic.get(at, ()))
-        return index
-
-    @cached_property
-    def _indexes(self) -> dict[tuple[str, str], Index]:
-        return {}
-
-    @cached_property
-    def settling(self) -> dict[tuple[str, str], tuple[Subscription, ...]]:
-        """Those of them that must be watched, because they count for how long an event has matched."""
-        return self._grouped(lambda subscription: subscription.settle_ms > 0)
-
-    @cached_property
-    def capped(self) -> dict[tuple[str, str], tuple[Subscription, ...]]:
-        """Those of them that are told so many times an hour at most."""
-        return self._grouped(lambda subscription: subscription.at_most > 0)
-
-    @cached_property
-    def paced(self) -> frozenset[str]:
-        """Topics with subscriptions for which something may have to wait after it has left the broker that gathers."""
-        return frozenset(s.topic for s in self.subscriptions.values() if s.every_ms or s.settle_ms or s.at_most)
-
-    @cached_property
-    def beating(self) -> tuple[tuple[int, Subscription], ...]:
-        """Those that ask for heartbeats, each with a number by which the buckets share them out."""
-        asking = [self.subscriptions[name] for name in sorted(self.subscriptions)]
-        return tuple((zlib.crc32(each.name.encode()), each) for each in asking if each.heartbeat_ms > 0)
-
-    @cached_property
-    def brokers(self) -> tuple[str, ...]:
-        """The names of the brokers; without an overlay there is one, `b1`."""
-        return tuple(sorted(b.name for b in self._read("broker"))) or (DEFAULT_BROKER,)
-
-    @cached_property
-    def links(self) -> tuple[Link, ...]:
-        return tuple(self._read("link"))
-
-    @cached_property
-    def advertised(self) -> dict[str, frozenset[str]]:
-        """Topic to the brokers where it is advertised, for the topics that are."""
-        found: dict[str, set[str]] = {}
-        for advertisement in self._read("advertisement"):
-            found.setdefault(advertisement.topic, set()).add(advertisement.broker)
-        return {topic: frozenset(brokers) for topic, brokers in found.items()}
-
-    def topic(self, name: str) -> Topic:
-        """The declaration of a topic, or the defaults."""
-        return self._topics.get(name) or Topic(name, timing=self.timing)
-
-    def to_json(self) -> str:
-        return json.dumps({"version": self.version, "records": self.records, "since": self.since}, sort_keys=True)
-
-    @staticmethod
-    def from_json(text: str, timing: Timing) -> Snapshot:
-        datum = json.loads(text)
-        return Snapshot(datum["version"], datum["records"], timing, datum["since"])
-
-    def _grouped(self, chosen: Callable[[Subscription], bool]) -> dict[tuple[str, str], tuple[Subscription, ...]]:
-        found: dict[tuple[str, str], list[Subscription]] = {}
-        for name in sorted(self.subscriptions):
-            subscription = self.subscriptions[name]
-            if chosen(subscription):
-                found.setdefault((subscription.broker, subscription.topic), []).append(subscription)
-        return {at: tuple(subscriptions) for at, subscriptions in found.items()}
-
-    def _read(self, kind: str) -> list[Any]:
-        reader = _READERS[kind]
-        prefix = f"{kind}/"
-        return [reader(_Reader(k, r), self.timing) for k, r in sorted(self.records.items()) if k.startswith(prefix)]
-
-
 def _no_repeated_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Two results of a window that have one name would be one, and nobody would say which."""
     names = [name for name, _ in pairs]
@@ -211,11 +76,11 @@ def read_record(key: str, value: bytes, timing: Timing) -> Record:
     kind, _, name = key.partition("/")
     if record.get("kind") != kind or record.get("name") != name:
         raise BadControl(key, f"the record says kind {record.get('kind')!r} and name {record.get('name')!r}")
-    _READERS[kind](_Reader(key, record), timing)
+    READERS[kind](Reader(key, record), timing)
     return record
 
 
-class _Reader:
+class Reader:
     """Takes properties out of a record one by one, so that what is left over is known to be unknown."""
 
     def __init__(self, key: str, record: Record) -> None:
@@ -275,7 +140,7 @@ class _Reader:
             raise self.fail(f"unknown property {sorted(self.left)[0]!r}")
 
 
-def _topic(r: _Reader, defaults: Timing) -> Topic:
+def _topic(r: Reader, defaults: Timing) -> Topic:
     fields = r.left.pop("fields", {})
     if not isinstance(fields, dict):
         raise r.fail("'fields' must be an object of field name to join")
@@ -306,7 +171,7 @@ def _topic(r: _Reader, defaults: Timing) -> Topic:
     return Topic(r.name, joins, complete, timing, gather, gatherer, filtering, early, rendezvous, decider)
 
 
-def _subscription(r: _Reader, _defaults: Timing) -> Subscription:
+def _subscription(r: Reader, _defaults: Timing) -> Subscription:
     window = _window(r) if "window" in r.left else None
     subscriber = r.text("subscriber")
     deliver = r.text("deliver", f"notify.{subscriber}")
@@ -339,7 +204,7 @@ def _subscription(r: _Reader, _defaults: Timing) -> Subscription:
     return subscription
 
 
-def _window(r: _Reader) -> Window:
+def _window(r: Reader) -> Window:
     for name in _OF_EVENTS:
         if name in r.left:
             raise r.fail(f"{name!r} is about single events, and goes with no 'window'")
@@ -349,7 +214,7 @@ def _window(r: _Reader) -> Window:
         raise r.fail(f"'window': {error.detail}") from None
 
 
-def _broker(r: _Reader, _defaults: Timing) -> Broker:
+def _broker(r: Reader, _defaults: Timing) -> Broker:
     # A broker's name becomes part of Kafka topic names, where '.' separates the parts.
     if not _KAFKA_NAME.fullmatch(r.name) or "." in r.name or len(r.name) > 80:
         raise r.fail("a broker's name has up to 80 letters, digits, '_' and '-'")
@@ -357,7 +222,7 @@ def _broker(r: _Reader, _defaults: Timing) -> Broker:
     return Broker(r.name)
 
 
-def _link(r: _Reader, _defaults: Timing) -> Link:
+def _link(r: Reader, _defaults: Timing) -> Link:
     a, b = r.text("a"), r.text("b")
     if a == b:
         raise r.fail("a link joins two different brokers")
@@ -370,13 +235,13 @@ def _link(r: _Reader, _defaults: Timing) -> Link:
     return Link(r.name, a, b, cost, forbid, decider)
 
 
-def _advertisement(r: _Reader, _defaults: Timing) -> Advertisement:
+def _advertisement(r: Reader, _defaults: Timing) -> Advertisement:
     advertisement = Advertisement(r.name, r.text("broker", DEFAULT_BROKER), r.text("topic"))
     r.end()
     return advertisement
 
 
-_READERS: dict[str, Callable[[_Reader, Timing], Any]] = {
+READERS: dict[str, Callable[[Reader, Timing], Any]] = {
     "topic": _topic,
     "subscription": _subscription,
     "broker": _broker,
