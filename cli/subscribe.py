@@ -109,8 +109,8 @@ def subscribe(
 
     Over windows: tidings subscribe speed --window 10s/5s --of 'avg(speed)' --where "road = 'E45'"
     """
-    from clients import control
     from clients.subscriber import Subscriber
+    from tidings.control.files import check
 
     key = f"subscription/{name}"
     said: dict[str, Any] = {
@@ -128,7 +128,7 @@ def subscribe(
     if (over := _over(window, of or [], grace, empty)) is not None:
         _refuse_options_of_events(record)
         record["window"] = over
-    control.check(key, record)
+    check(key, record)
     connection = connecting.connect(bootstrap_servers, dir, properties)
     if no_follow:
         _announce(connection, key, record, quiet=False, as_json=as_json)

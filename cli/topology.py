@@ -70,17 +70,16 @@ def show_overlay(
 
 
 def _read(file: Path, timing: Timing) -> Snapshot:
-    from clients import control
-    from tidings.control import Snapshot
+    from tidings.control import Snapshot, files
 
     if str(file) == "-":
         show.from_keyboard("control records")
-        records = control.read_text(sys.stdin.read(), "stdin", timing)
+        records = files.read_text(sys.stdin.read(), "stdin", timing)
     else:
-        records = control.read_file(file, timing)
+        records = files.read_file(file, timing)
     snapshot = Snapshot(timing=timing)
     for version, (key, record) in enumerate(records, 1):
-        snapshot = snapshot.apply(version, key, None if record is None else control.encode(record))
+        snapshot = snapshot.apply(version, key, None if record is None else files.encode(record))
     return snapshot
 
 

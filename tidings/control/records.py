@@ -88,21 +88,21 @@ class Reader:
         self.left = {name: value for name, value in record.items() if name not in ("kind", "name")}
         self.name: str = record["name"]
 
-    def fail(self, detail: str) -> BadControl:
-        return BadControl(self.key, detail)
+    def fail(self, detail: str, *about: str, position: int | None = None) -> BadControl:
+        return BadControl(self.key, detail, about, position)
 
     def text(self, name: str, default: Any = _MISSING) -> str:
         value = self.left.pop(name, default)
         if value is _MISSING:
-            raise self.fail(f"{name!r} is required")
+            raise self.fail(f"{name!r} is required", name)
         if not isinstance(value, str) or not value:
-            raise self.fail(f"{name!r} must be a string that is not empty, not {value!r}")
+            raise self.fail(f"{name!r} must be a string that is not empty, not {value!r}", name)
         return value
 
     def milliseconds(self, name: str, default: int) -> int:
         value = self.left.pop(name, default)
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 10**12:
-            raise self.fail(f"{name!r} must be an integer of milliseconds from 0 to 10^12, not {value!r}")
+            raise self.fail(f"{name!r} must be an integer of milliseconds from 0 to 10^12, not {value!r}", name)
         return value
 
     def times_an_hour(self, name: str) -> int:
@@ -111,7 +111,7 @@ class Reader:
         if value is _MISSING:
             return 0
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MOST_AN_HOUR:
-            raise self.fail(f"{name!r} must be an integer of times an hour from 1 to {_MOST_AN_HOUR}, not {value!r}")
+            raise self.fail(f"{name!r} must be an integer of times an hour from 1 to {_MOST_AN_HOUR}, not {value!r}", name)
         return value
 
     def names(self, name: str) -> frozenset[str] | None:
@@ -119,51 +119,53 @@ class Reader:
         if value is None:
             return None
         if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
-            raise self.fail(f"{name!r} must be a list of names, not {value!r}")
+            raise self.fail(f"{name!r} must be a list of names, not {value!r}", name)
         return frozenset(value)
 
     def flag(self, name: str, default: bool) -> bool:
         value = self.left.pop(name, default)
         if not isinstance(value, bool):
-            raise self.fail(f"{name!r} must be true or false, not {value!r}")
+            raise self.fail(f"{name!r} must be true or false, not {value!r}", name)
         return value
 
     def choice(self, name: str, choices: type[StrEnum], default: str) -> Any:
         value = self.left.pop(name, default)
         allowed = [str(choice) for choice in choices]
         if value not in allowed:
-            raise self.fail(f"{name!r} must be one of {', '.join(allowed)}, not {value!r}")
+            raise self.fail(f"{name!r} must be one of {', '.join(allowed)}, not {value!r}", name)
         return choices(value)
 
     def end(self) -> None:
         if self.left:
-            raise self.fail(f"unknown property {sorted(self.left)[0]!r}")
+            unknown = min(self.left)
+            raise self.fail(f"unknown property {unknown!r}", unknown)
 
 
 def _topic(r: Reader, defaults: Timing) -> Topic:
     fields = r.left.pop("fields", {})
     if not isinstance(fields, dict):
-        raise r.fail("'fields' must be an object of field name to join")
+        raise r.fail("'fields' must be an object of field name to join", "fields")
     for name, kind in fields.items():
         if kind not in [str(join) for join in Join]:
             raise r.fail(f"field {name!r} must join by one of {', '.join(Join)}, not {kind!r}")
     complete = r.names("complete") or frozenset()
     window_ms = r.milliseconds("window_ms", defaults.window_ms)
     if window_ms == 0:
-        raise r.fail("'window_ms' must be at least 1")
+        raise r.fail("'window_ms' must be at least 1", "window_ms")
     hold_ms = r.milliseconds("hold_ms", min(defaults.hold_ms, window_ms))
     # A default that is the whole window means the whole of this topic's window too.
     default_ms = window_ms if defaults.remember_ms >= defaults.window_ms else max(hold_ms, min(defaults.remember_ms, window_ms))
     remember_ms = r.milliseconds("remember_ms", default_ms)
     if not hold_ms <= remember_ms <= window_ms:
-        raise r.fail(f"hold_ms <= remember_ms <= window_ms must hold, but they are {hold_ms}, {remember_ms}, {window_ms}")
+        detail = f"hold_ms <= remember_ms <= window_ms must hold, but they are {hold_ms}, {remember_ms}, {window_ms}"
+        raise r.fail(detail, "hold_ms", "remember_ms", "window_ms")
     gather = r.flag("gather", default=True)
     gatherer = r.choice("gatherer", Placement, "centre")
     early = r.flag("early", default=False)
     filtering = r.choice("filter", Filtering, "profile")
     rendezvous = r.text("rendezvous") if "rendezvous" in r.left else None
     if rendezvous and filtering is not Filtering.RENDEZVOUS:
-        raise r.fail('\'rendezvous\' names a broker only for "filter": "rendezvous"')
+        raise r.fail('\'rendezvous\' names a broker only for "filter": "rendezvous"', "rendezvous")
     decider = r.choice("decider", Deciding, "adock")
     r.end()
     joins = {name: Join(kind) for name, kind in fields.items()}
@@ -179,11 +181,12 @@ def _subscription(r: Reader, _defaults: Timing) -> Subscription:
         raise r.fail(f"notifications cannot be delivered to the Kafka topic {deliver!r}")
     where = r.left.pop("where", "")
     if not isinstance(where, str):
-        raise r.fail(f"'where' must be a string, not {where!r}")
+        raise r.fail(f"'where' must be a string, not {where!r}", "where")
     try:
         parsed = predicate.parse(where)
     except BadPredicate as error:
-        raise r.fail(f"'where' does not parse: {error.detail} at position {error.position}") from None
+        detail = f"'where' does not parse: {error.detail} at position {error.position}"
+        raise r.fail(detail, "where", position=error.position) from None
     subscription = Subscription(
         name=r.name,
         subscriber=subscriber,
@@ -207,11 +210,13 @@ def _subscription(r: Reader, _defaults: Timing) -> Subscription:
 def _window(r: Reader) -> Window:
     for name in _OF_EVENTS:
         if name in r.left:
-            raise r.fail(f"{name!r} is about single events, and goes with no 'window'")
+            # One of the two must go: it is taken to be about the one that stands first.
+            first = next(each for each in r.left if each in (name, "window"))
+            raise r.fail(f"{name!r} is about single events, and goes with no 'window'", first)
     try:
         return read_window(r.left.pop("window"))
     except BadWindow as error:
-        raise r.fail(f"'window': {error.detail}") from None
+        raise r.fail(f"'window': {error.detail}", "window") from None
 
 
 def _broker(r: Reader, _defaults: Timing) -> Broker:
@@ -225,10 +230,10 @@ def _broker(r: Reader, _defaults: Timing) -> Broker:
 def _link(r: Reader, _defaults: Timing) -> Link:
     a, b = r.text("a"), r.text("b")
     if a == b:
-        raise r.fail("a link joins two different brokers")
+        raise r.fail("a link joins two different brokers", "a")
     cost = r.left.pop("cost", 1)
     if isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost < float("inf"):
-        raise r.fail(f"'cost' must be a number from 0 up, not {cost!r}")
+        raise r.fail(f"'cost' must be a number from 0 up, not {cost!r}", "cost")
     forbid = r.names("forbid") or frozenset()
     decider = r.choice("decider", Deciding, "") if "decider" in r.left else None
     r.end()
