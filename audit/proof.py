@@ -199,7 +199,7 @@ def _books(
 
 def _written(connection: Connection, log: Log) -> Written:
     records = [record for snapshot in log.history for record in snapshot.records.values() if record["kind"] == "subscription"]
-    deliver = {str(record.get("deliver") or f"notify.{record['subscriber']}") for record in records}
+    deliver = {str(record.get("deliver") or names.notify_topic(record["subscriber"])) for record in records}
     there = connection.topics()
     found: dict[str, list[Record]] = {name: [] for name in (*sorted(deliver & there.keys()), names.LATE, names.DEAD_LETTER)}
     for record in scan(connection, found):
@@ -246,7 +246,7 @@ def since_of(connection: Connection, text: str, now_ms: int) -> int | None:
 
 
 def _only_partition(connection: Connection, text: str) -> tuple[str, int]:
-    found = [(name, n) for name, count in connection.topics().items() if name.startswith("publish.") for n in range(count)]
+    found = [(name, n) for name, count in connection.topics().items() if name.startswith(names.PUBLISH) for n in range(count)]
     if len(found) != 1:
         example = f"; say which, like {names.partition_name(*min(found))}:{text}" if found else ""
         raise BadPlace(f"an offset is one of a partition, and there are {len(found)} that publishers write to{example}")

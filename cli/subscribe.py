@@ -11,6 +11,7 @@ import typer
 from cli import connecting, show
 from cli.control import write
 from cli.follow import Count, Timeout, follow
+from tidings import names
 from tidings.predicate import Missing
 
 if TYPE_CHECKING:
@@ -88,7 +89,8 @@ def subscribe(
     ] = False,
     broker: Annotated[str, typer.Option(help="The broker to subscribe at.", rich_help_panel=_PANEL)] = "b1",
     deliver: Annotated[
-        str | None, typer.Option(help="The Kafka topic for it.", show_default="notify.SUBSCRIBER", rich_help_panel=_PANEL)
+        str | None,
+        typer.Option(help="The Kafka topic for it.", show_default=names.notify_topic("SUBSCRIBER"), rich_help_panel=_PANEL),
     ] = None,
     no_follow: Annotated[bool, typer.Option("--no-follow", help="Subscribe, and leave the reading to others.")] = False,
     from_beginning: Annotated[
@@ -134,7 +136,7 @@ def subscribe(
         _announce(connection, key, record, quiet=False, as_json=as_json)
         return
     # Reading starts before the subscription does, so nothing it is told can be missed.
-    kafka_topic = deliver or f"notify.{record['subscriber']}"
+    kafka_topic = deliver or names.notify_topic(record["subscriber"])
     with Subscriber(connection, kafka_topic, name, from_beginning) as reader:
         _announce(connection, key, record, quiet=True)
         show.remark(f"{name} is told on the Kafka topic {kafka_topic}; Ctrl-C ends the reading, not the subscription")

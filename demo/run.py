@@ -290,7 +290,7 @@ class Demo:
 
 
 def _delivered_to() -> list[str]:
-    return sorted({f"notify.{record['subscriber']}" for record in RECORDS if record["kind"] == "subscription"})
+    return sorted({names.notify_topic(str(record["subscriber"])) for record in RECORDS if record["kind"] == "subscription"})
 
 
 def _paced(run: Iterable[SentMessage]) -> Iterator[SentMessage]:

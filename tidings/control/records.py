@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from tidings import predicate
+from tidings import names, predicate
 from tidings.errors import BadControl, BadPredicate
 from tidings.notification import Encoding
 from tidings.registers import Join
@@ -19,8 +18,6 @@ from tidings.window import BadWindow, Window, read_window
 
 DEFAULT_BROKER = "b1"
 
-_KAFKA_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
-_OURS = re.compile(r"(publish|link)\..*|control|clock|decisions|offers|late|dead-letter|books|__.*")
 _MISSING: Any = object()
 _MOST_AN_HOUR = 3600
 _OF_EVENTS = ("every_ms", "settle_ms", "at_most", "fields")
@@ -176,8 +173,8 @@ def _topic(r: Reader, defaults: Timing) -> Topic:
 def _subscription(r: Reader, _defaults: Timing) -> Subscription:
     window = _window(r) if "window" in r.left else None
     subscriber = r.text("subscriber")
-    deliver = r.text("deliver", f"notify.{subscriber}")
-    if not _KAFKA_NAME.fullmatch(deliver) or _OURS.fullmatch(deliver):
+    deliver = r.text("deliver", names.notify_topic(subscriber))
+    if not names.can_deliver_to(deliver):
         raise r.fail(f"notifications cannot be delivered to the Kafka topic {deliver!r}")
     where = r.left.pop("where", "")
     if not isinstance(where, str):
@@ -221,7 +218,7 @@ def _window(r: Reader) -> Window:
 
 def _broker(r: Reader, _defaults: Timing) -> Broker:
     # A broker's name becomes part of Kafka topic names, where '.' separates the parts.
-    if not _KAFKA_NAME.fullmatch(r.name) or "." in r.name or len(r.name) > 80:
+    if not names.is_legal(r.name) or "." in r.name or len(r.name) > 80:
         raise r.fail("a broker's name has up to 80 letters, digits, '_' and '-'")
     r.end()
     return Broker(r.name)
