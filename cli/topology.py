@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from tidings.control import Link, Snapshot
     from tidings.topic import Timing
-    from topology.plan import Island, Plan
+    from topology.islands import Island
+    from topology.plan import Plan
 
 app = typer.Typer(help="Look at the overlay, or make one up. Example: tidings topology show", no_args_is_help=True)
 
