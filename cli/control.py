@@ -15,8 +15,8 @@ from tidings.errors import TidingsError
 
 if TYPE_CHECKING:
     from clients.connection import Connection
-    from clients.control import ControlRecord
     from tidings.control import Record
+    from tidings.control.files import ControlRecord
     from tidings.topic import Timing
 
 app = typer.Typer(
@@ -45,14 +45,14 @@ def apply_file(
 
     Example: echo '{"kind": "topic", "name": "incident", "hold_ms": 4000}' | tidings control apply -
     """
-    from clients import control
+    from tidings.control import files
 
     timing = _default_timing()
     if str(file) == "-":
         show.from_keyboard("control records")
-        records = control.read_text(sys.stdin.read(), "stdin", timing)
+        records = files.read_text(sys.stdin.read(), "stdin", timing)
     else:
-        records = control.read_file(file, timing)
+        records = files.read_file(file, timing)
     connection = service.connect()
     write(connection, records, wait=not no_wait, as_json=as_json)
 
@@ -90,11 +90,12 @@ def delete(
 
     Example: tidings control delete subscription/ops
     """
-    from clients import control
+    from clients.control import read_control
+    from tidings.control.files import check
 
-    control.check(key, None)
+    check(key, None)
     connection = service.connect()
-    if key not in control.read_control(connection).records:
+    if key not in read_control(connection).records:
         raise TidingsError(f"there is no {key}; `tidings control list` shows what there is")
     write(connection, [(key, None)], wait=not no_wait, as_json=as_json)
 

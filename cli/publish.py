@@ -82,7 +82,7 @@ def _send(connection: Connection, messages: Iterator[Message], broker: str, avro
 
     known = connection.topics()
     if names.publish_topic(broker) not in known:
-        brokers = [names.broker_of(name) for name in sorted(known) if name.startswith("publish.")]
+        brokers = [names.broker_of(name) for name in sorted(known) if name.startswith(names.PUBLISH)]
         there = f"there are {', '.join(brokers)}" if brokers else "start the service with `tidings up`"
         raise TidingsError(f"nobody listens at broker {broker!r}; {there}")
     with Publisher(connection, broker) as publisher:

@@ -13,6 +13,7 @@ from cli import connecting, show
 from cli.control import write
 from cli.follow import Count, Timeout, follow
 from cli.options import grouped
+from tidings import names
 from tidings.predicate import Missing
 from tidings.subscription import PACE_PROPERTIES
 
@@ -58,7 +59,8 @@ class DeliveryOptions:
     ] = Missing.OPTIMISTIC
     broker: Annotated[str, typer.Option(help="The broker to subscribe at.", rich_help_panel=_PANEL)] = "b1"
     deliver: Annotated[
-        str | None, typer.Option(help="The Kafka topic for it.", show_default="notify.SUBSCRIBER", rich_help_panel=_PANEL)
+        str | None,
+        typer.Option(help="The Kafka topic for it.", show_default=names.notify_topic("SUBSCRIBER"), rich_help_panel=_PANEL),
     ] = None
 
 
@@ -150,21 +152,21 @@ def subscribe(
 
     Over windows: tidings subscribe speed --window 10s/5s --of 'avg(speed)' --where "road = 'E45'"
     """
-    from clients import control
     from clients.subscriber import Subscriber
+    from tidings.control.files import check
 
     key = f"subscription/{name}"
     record = _record(name, told, pace, delivery)
     if (over := windows.asked()) is not None:
         _refuse_options_of_events(record)
         record["window"] = over
-    control.check(key, record)
+    check(key, record)
     connection = service.connect()
     if no_follow:
         _announce(connection, key, record, quiet=False, as_json=as_json)
         return
     # Reading starts before the subscription does, so nothing it is told can be missed.
-    kafka_topic = delivery.deliver or f"notify.{record['subscriber']}"
+    kafka_topic = delivery.deliver or names.notify_topic(record["subscriber"])
     with Subscriber(connection, kafka_topic, name, from_beginning) as reader:
         _announce(connection, key, record, quiet=True)
         show.remark(f"{name} is told on the Kafka topic {kafka_topic}; Ctrl-C ends the reading, not the subscription")

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from tidings.control import Link, Snapshot
     from tidings.topic import Timing
-    from topology.plan import Island, Plan
+    from topology.islands import Island
+    from topology.plan import Plan
 
 app = typer.Typer(help="Look at the overlay, or make one up. Example: tidings topology show", no_args_is_help=True)
 
@@ -71,17 +72,16 @@ def show_overlay(
 
 
 def _read(file: Path, timing: Timing) -> Snapshot:
-    from clients import control
-    from tidings.control import Snapshot
+    from tidings.control import Snapshot, files
 
     if str(file) == "-":
         show.from_keyboard("control records")
-        records = control.read_text(sys.stdin.read(), "stdin", timing)
+        records = files.read_text(sys.stdin.read(), "stdin", timing)
     else:
-        records = control.read_file(file, timing)
+        records = files.read_file(file, timing)
     snapshot = Snapshot(timing=timing)
     for version, (key, record) in enumerate(records, 1):
-        snapshot = snapshot.apply(version, key, None if record is None else control.encode(record))
+        snapshot = snapshot.apply(version, key, None if record is None else files.encode(record))
     return snapshot
 
 

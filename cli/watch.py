@@ -11,6 +11,7 @@ import typer
 from cli import connecting, show
 from cli.follow import Count, Timeout, follow
 from cli.options import grouped
+from tidings import names
 from tidings.errors import TidingsError
 
 if TYPE_CHECKING:
@@ -67,11 +68,11 @@ def delivery_topics(control: Snapshot, subscriber: str | None, there: dict[str, 
     found = {s.deliver for s in control.subscriptions.values() if subscriber in (None, s.subscriber)}
     if found or subscriber is None:
         return found
-    former = f"notify.{subscriber}"
+    former = names.notify_topic(subscriber)
     if former in there:  # they unsubscribed; what they were told is still there
         return {former}
-    names = sorted({s.subscriber for s in control.subscriptions.values()})
-    known = f"there are {', '.join(names)}" if names else "nobody does yet; try `tidings subscribe`"
+    others = sorted({s.subscriber for s in control.subscriptions.values()})
+    known = f"there are {', '.join(others)}" if others else "nobody does yet; try `tidings subscribe`"
     raise TidingsError(f"nobody called {subscriber!r} subscribes; {known}")
 
 

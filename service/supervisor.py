@@ -32,7 +32,6 @@ _AT_WORK = 0.02
 """Who uses less of a processor than this is not at work: Spark's daemon looks around now and then."""
 _OURS = re.compile(r"tidings\.errors\.\w+: (.+)")
 _GAP = re.compile(r"KAFKA_DATA_LOSS|data may have been (?:lost|missed)")
-_LINK = re.compile(r"\blink\.[\w-]+\.[\w-]+")
 _ANY = re.compile(r"^(?:Caused by: )?((?:[\w$]+\.)*\w*(?:Error|Exception): .+)", re.MULTILINE)
 _REPEATED = re.compile(r'scala\.Option\.get\(\)" is null')
 """Spark's own failure after it has repeated a batch, see above: it comes when that batch has ended."""
@@ -109,7 +108,7 @@ class SupervisedQuery:
         if _OURS.search(text) or len(self._failures) > self._tries:
             _log.error("the query failed: %s", text)
             return f"{advice} ({cause})" if (advice := advice_for(text)) else cause
-        self._over_gaps = _GAP.search(text) is not None and _LINK.search(text) is not None
+        self._over_gaps = _GAP.search(text) is not None and names.names_a_link(text)
         if self._over_gaps:
             _log.error("records of a link are gone before they were read; the query goes on without them: %s", cause)
         pause_s = 0.5 * 2 ** max(0, len(self._failures) - 1)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from streaming.wire.codec import MessageLimits, decode_message
+from streaming.wire.message import MessageLimits, decode_message
 from testing.service import RunningService, wait_for
 from tidings import names
 from tidings.control import DEFAULT_BROKER

@@ -91,14 +91,20 @@ class BadMessage(TidingsError):
 
 
 class BadControl(TidingsError):
-    """A control record that cannot be applied."""
+    """A control record that cannot be applied.
+
+    ``about`` names the properties to put right, ``position`` is the place in the text of the one that does not parse. Without
+    any, nothing more can be said of the record until it is put right.
+    """
 
     exit_code = 2
 
-    def __init__(self, key: str, detail: str) -> None:
+    def __init__(self, key: str, detail: str, about: tuple[str, ...] = (), position: int | None = None) -> None:
         super().__init__(f"control record {key!r}: {detail}")
         self.key = key
         self.detail = detail
+        self.about = about
+        self.position = position
 
 
 class BadPredicate(TidingsError):

@@ -1,6 +1,6 @@
 """The Kafka topics that carry what, for which broker.
 
-Names are built here and nowhere else; nothing that a publisher wrote becomes part of one.
+Names are built and matched here and nowhere else (a test looks); nothing that a publisher wrote becomes part of one.
 """
 
 from __future__ import annotations
@@ -30,18 +30,44 @@ OFFERS: Final = "offers"
 LARGEST_RECORD_BYTES: Final = 16 * 1024 * 1024
 """The largest record a publisher may send, as Kafka stores it."""
 
-_PUBLISH = "publish."
-_LINK = "link."
+PUBLISH: Final = "publish."
+LINK: Final = "link."
+NOTIFY: Final = "notify."
+"""What the names of the Kafka topics begin with that there may be many of."""
+
+_LEGAL = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
+_OURS = frozenset({CONTROL, CLOCK, BOOKS, LATE, DEAD_LETTER, DECISIONS, OFFERS})
+_ANY_LINK = re.compile(rf"\b{re.escape(LINK)}[\w-]+\.[\w-]+")
 
 
 def publish_topic(broker: str) -> str:
     """What publishers at a broker send, JSON or Avro, and marks. Record key: `<topic>/<key>`, from our publisher."""
-    return f"{_PUBLISH}{broker}"
+    return f"{PUBLISH}{broker}"
 
 
 def link_topic(sender: str, to: str) -> str:
     """What one broker sends to a neighbour, in Avro, and marks. Record key: `<topic>/<key>`."""
-    return f"{_LINK}{sender}.{to}"
+    return f"{LINK}{sender}.{to}"
+
+
+def notify_topic(subscriber: str) -> str:
+    """The Kafka topic that a subscriber is told on, unless the subscription names another."""
+    return f"{NOTIFY}{subscriber}"
+
+
+def is_legal(name: str) -> bool:
+    """Whether Kafka takes a name, with room for what may be put before it."""
+    return _LEGAL.fullmatch(name) is not None
+
+
+def can_deliver_to(kafka_topic: str) -> bool:
+    """Whether subscribers may be told on a Kafka topic: not on those that carry something else, nor on Kafka's own."""
+    return is_legal(kafka_topic) and kafka_topic not in _OURS and not kafka_topic.startswith((PUBLISH, LINK, "__"))
+
+
+def names_a_link(text: str) -> bool:
+    """Whether a text, such as an error of Spark's, names the Kafka topic of a link."""
+    return _ANY_LINK.search(text) is not None
 
 
 @lru_cache(maxsize=4096)
@@ -51,7 +77,7 @@ def broker_of(kafka_topic: str) -> str:
     >>> broker_of("publish.b1"), broker_of("link.b2.b1")
     ('b1', 'b1')
     """
-    if not kafka_topic.startswith((_PUBLISH, _LINK)):
+    if not kafka_topic.startswith((PUBLISH, LINK)):
         raise ValueError(f"{kafka_topic!r} is no input of a broker")
     return kafka_topic.rpartition(".")[2]
 
@@ -63,7 +89,7 @@ def sender_of(kafka_topic: str) -> str | None:
     >>> sender_of("link.b2.b1"), sender_of("publish.b1")
     ('b2', None)
     """
-    return kafka_topic.split(".")[1] if kafka_topic.startswith(_LINK) else None
+    return kafka_topic.split(".")[1] if kafka_topic.startswith(LINK) else None
 
 
 def input_pattern(brokers: Iterable[str] | None = None) -> str:
@@ -72,7 +98,7 @@ def input_pattern(brokers: Iterable[str] | None = None) -> str:
     Spark looks for it anywhere in a name: without the anchors, `notify.clocks` would be read, and `publish.b12` for broker b1.
     """
     own = "[^.]+" if brokers is None else "|".join(re.escape(name) for name in sorted(brokers))
-    return rf"^(?:{CLOCK}|publish\.({own})|link\.[^.]+\.({own}))$"
+    return rf"^(?:{CLOCK}|{re.escape(PUBLISH)}({own})|{re.escape(LINK)}[^.]+\.({own}))$"
 
 
 def partition_name(kafka_topic: str, partition: int) -> str:

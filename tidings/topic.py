@@ -45,7 +45,10 @@ class Filtering(StrEnum):
 
 
 class Deciding(StrEnum):
-    """Who decides, for each link and window, whether the publications cross or their aggregate (ADOCK, section VII)."""
+    """Who decides, for each link and window, whether the publications cross or their aggregate (ADOCK, section VII).
+
+    For each there is a class of that name in `streaming.windows.deciders`, which looks that it has all of them when it starts.
+    """
 
     ADOCK = "adock"
     """What a minimum vertex cover of the matching graph says, as far as it is known (section VII-A)."""

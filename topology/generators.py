@@ -22,7 +22,8 @@ from networkx.utils import UnionFind
 
 from tidings.control import Link
 from tidings.errors import BadOverlay, CannotRun
-from topology.overlay import Overlay, broker_names, check, distinct
+from topology.naming import broker_names, distinct
+from topology.overlay import Overlay, check
 
 MOST_BROKERS: Final = 10_000
 

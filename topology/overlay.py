@@ -1,42 +1,23 @@
 """The overlay: brokers, and the links between them.
 
-Two readings of the same data. Files and generators are held to the rules (`check`). A running service takes control records
+Two readings of the same data. Generators are held to the rules (`check`). A running service takes control records
 as they come, in any order and while they change: it uses what makes sense and names the rest as problems (`of_snapshot`).
 """
 
 from __future__ import annotations
 
-import json
-import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from itertools import chain
-from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any
 
-import networkx as nx
-
-from tidings.control import Link, Record, Snapshot, read_record
-from tidings.errors import BadControl, BadOverlay, DoubleLink, NotConnected, UnknownBroker
-from tidings.topic import Timing
-
-LONGEST_NAME: Final = 80
-"""The most characters that the name of a broker may have."""
+from tidings.control import Link, Snapshot
+from tidings.errors import BadOverlay, DoubleLink, NotConnected, UnknownBroker
 
 _SHOWN_BROKERS = 5
 _SHOWN_PARTS = 10
-_GRAPH_SUFFIXES = (".gml", ".graphml")
-# Letters that Unicode does not take apart into a plain letter and a mark. Apostrophes go without leaving a gap.
-_PLAIN = str.maketrans(
-    {"ß": "ss", "æ": "ae", "Æ": "Ae", "œ": "oe", "Œ": "Oe", "ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "ı": "i"}
-    | dict.fromkeys("'’‘")
-)
-
-_Placed: TypeAlias = tuple[str, Any]
-"""A value that should be a control record, and where it stands."""
 
 
 class SelfLink(BadOverlay):
@@ -44,15 +25,6 @@ class SelfLink(BadOverlay):
 
     def __init__(self, link: str, broker: str) -> None:
         super().__init__(f"the link {link!r} joins {broker!r} to itself; a link joins two different brokers")
-
-
-class UnreadableOverlay(BadOverlay):
-    """A file or a record that does not say what a broker or a link is; ``where`` is its place."""
-
-    def __init__(self, where: str, detail: str) -> None:
-        super().__init__(f"{where}: {detail}")
-        self.where = where
-        self.detail = detail
 
 
 class ProblemKind(StrEnum):
@@ -254,15 +226,6 @@ def to_records(overlay: Overlay) -> list[dict[str, Any]]:
     return [{"kind": "broker", "name": broker} for broker in overlay.brokers] + [_link_record(link) for link in overlay.links]
 
 
-def from_records(records: Iterable[Record]) -> Overlay:
-    """The overlay that control records declare; records of other kinds are passed over.
-
-    As on the control topic, a later record replaces one of the same kind and name, and without any broker there is `b1`.
-    Raises `UnreadableOverlay`, with the record's number, for what is no control record. Does not `check`.
-    """
-    return _declared((f"record {number}", record) for number, record in enumerate(records, 1))
-
-
 def _link_record(link: Link) -> dict[str, Any]:
     record: dict[str, Any] = {"kind": "link", "name": link.name, "a": link.a, "b": link.b}
     if link.cost != 1:
@@ -270,139 +233,3 @@ def _link_record(link: Link) -> dict[str, Any]:
     if link.forbid:
         record["forbid"] = sorted(link.forbid)
     return record
-
-
-def _declared(values: Iterable[_Placed]) -> Overlay:
-    kept: dict[str, Record] = {}
-    for where, value in values:
-        kind, name = _kind_and_name(where, value)
-        key = f"{kind}/{name}"
-        if kind not in ("broker", "link"):
-            continue
-        if value.get("delete") is True:
-            kept.pop(key, None)
-            continue
-        try:
-            kept[key] = read_record(key, json.dumps(value).encode(), Timing())
-        except (BadControl, TypeError, ValueError) as error:
-            raise UnreadableOverlay(where, str(error)) from None
-    snapshot = Snapshot(records=kept)
-    return Overlay(snapshot.brokers, snapshot.links)
-
-
-def _kind_and_name(where: str, value: object) -> tuple[str, str]:
-    if not isinstance(value, Mapping):
-        raise UnreadableOverlay(where, 'a control record must be an object, like {"kind": "broker", "name": "b1"}')
-    kind, name = value.get("kind"), value.get("name")
-    if not isinstance(kind, str) or not isinstance(name, str) or not kind or not name:
-        raise UnreadableOverlay(where, "a control record needs a 'kind' and a 'name', both strings that are not empty")
-    return kind, name
-
-
-# ---- files ------------------------------------------------------------------------------------------------------------
-
-
-def from_file(path: Path) -> Overlay:
-    """The overlay in a file, checked: control records as JSON lines or in an array, or a graph (.gml, .graphml).
-
-    In a graph, nodes go by their label or name (see `broker_names`), and a link's cost is the edge's `cost`, or else its
-    `weight`, or else 1. Raises `UnreadableOverlay` with file and line or record, and what `check` raises.
-    """
-    try:
-        is_graph = path.suffix.lower() in _GRAPH_SUFFIXES
-        overlay = _declared(_graph_values(path) if is_graph else _json_values(path.read_text(encoding="utf-8"), str(path)))
-    except OSError as error:
-        raise UnreadableOverlay(str(path), f"the file cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise UnreadableOverlay(str(path), f"the file must be UTF-8; byte {error.start} is not") from error
-    check(overlay)
-    return overlay
-
-
-def _json_values(text: str, path: str) -> Iterator[_Placed]:
-    """The values in a text, each with the line it begins on or its number in the array."""
-    decoder = json.JSONDecoder()
-    at, line = _skip_space(text, 0), 1
-    try:
-        if text[at : at + 1] == "[":
-            yield from ((f"{path}, record {number}", value) for number, value in enumerate(json.loads(text), 1))
-            return
-        line += text.count("\n", 0, at)
-        while at < len(text):
-            value, end = decoder.raw_decode(text, at)
-            yield f"{path}:{line}", value
-            end = _skip_space(text, end)
-            line += text.count("\n", at, end)
-            at = end
-    except json.JSONDecodeError as error:
-        raise UnreadableOverlay(f"{path}:{error.lineno}", f"not JSON: {error.msg}") from None
-    except (ValueError, RecursionError) as error:
-        raise UnreadableOverlay(f"{path}:{line}", f"not JSON: {error}") from None
-
-
-def _skip_space(text: str, at: int) -> int:
-    while at < len(text) and text[at] in " \t\r\n":
-        at += 1
-    return at
-
-
-def _graph_values(path: Path) -> Iterator[_Placed]:
-    """A graph as control records. Directed edges there and back at the same cost are one link."""
-    graph = _read_graph(path)
-    nodes = list(graph.nodes(data=True))
-    names = broker_names(str(data.get("label") or data.get("name") or node) for node, data in nodes)
-    name_of = dict(zip((node for node, _ in nodes), names, strict=True))
-    yield from ((str(path), {"kind": "broker", "name": name}) for name in names)
-    edges = [(name_of[u], name_of[v], data.get("cost", data.get("weight", 1))) for u, v, data in graph.edges(data=True)]
-    if graph.is_directed():
-        there = {(a, b, str(cost)) for a, b, cost in edges}
-        edges = [(a, b, cost) for a, b, cost in edges if a <= b or (b, a, str(cost)) not in there]
-    ends = [(*sorted((a, b)), cost) for a, b, cost in edges]
-    for name, (a, b, cost) in zip(distinct(f"{a}-{b}" for a, b, _ in ends), ends, strict=True):
-        yield str(path), {"kind": "link", "name": name, "a": a, "b": b, "cost": cost}
-
-
-def _read_graph(path: Path) -> nx.Graph[Any]:
-    try:
-        # Labels need not be unique in a file, so the nodes keep their numbers here.
-        return nx.read_gml(path, label="id") if path.suffix.lower() == ".gml" else nx.read_graphml(path)
-    except (OSError, UnicodeDecodeError):
-        raise
-    except Exception as error:
-        # networkx has no common error for a file that makes no sense to it.
-        raise UnreadableOverlay(str(path), f"the graph cannot be read: {error}") from error
-
-
-# ---- names ------------------------------------------------------------------------------------------------------------
-
-
-def broker_names(labels: Iterable[str]) -> tuple[str, ...]:
-    """Legal names for brokers, as readable as their labels, all different; a label without letters becomes a number.
-
-    >>> broker_names(["New York", "Łódź", "New York", "ra's"])
-    ('New-York', 'Lodz', 'New-York-2', 'ras')
-    """
-    plain = [_plain(label) for label in labels]
-    width = len(str(len(plain)))
-    return distinct(name or f"b{number:0{width}}" for number, name in enumerate(plain, 1))
-
-
-def distinct(names: Iterable[str]) -> tuple[str, ...]:
-    """The names, with a number behind each that was there before."""
-    found: dict[str, None] = {}
-    last: dict[str, int] = {}
-    for name in names:
-        new = name
-        while new in found:
-            last[name] = last.get(name, 1) + 1
-            end = f"-{last[name]}"
-            new = name[: LONGEST_NAME - len(end)] + end
-        found[new] = None
-    return tuple(found)
-
-
-def _plain(label: str) -> str:
-    # Marks come off their letters, and what is then still foreign to Kafka becomes a dash.
-    letters = unicodedata.normalize("NFKD", label.translate(_PLAIN))
-    bare = "".join(letter for letter in letters if not unicodedata.combining(letter))
-    return re.sub(r"[^A-Za-z0-9_-]+", "-", bare).strip("-")[:LONGEST_NAME]

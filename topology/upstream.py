@@ -3,22 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
 
-
-class Tree(Protocol):
-    """As much of an island of the overlay as matters here (`topology.plan.Island`)."""
-
-    @property
-    def brokers(self) -> Collection[str]: ...
-    @property
-    def tree(self) -> Mapping[str, Mapping[str, Any]]: ...
-    @property
-    def gatherer(self) -> str | None: ...
-    @property
-    def next_hop(self) -> Mapping[str, str]: ...
+from topology.islands import Island
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +20,7 @@ class Upstream:
     """Whether messages may enter there."""
 
 
-def upstream_of(broker: str, part: Tree, advertised: Collection[str] | None) -> tuple[Upstream, ...]:
+def upstream_of(broker: str, part: Island, advertised: Collection[str] | None) -> tuple[Upstream, ...]:
     """All brokers that messages come from: by way of the one that gathers, if there is one. The first is the broker itself.
 
     ``advertised`` are those where messages may enter; None for all. O(brokers).

@@ -79,7 +79,7 @@ def acls(role: Party, name: str = "") -> tuple[Acl, ...]:
             return (_topic(names.publish_topic(name), Operation.WRITE, "messages"),)
         case Party.SUBSCRIBER:
             return (
-                _topic(f"notify.{name}", Operation.READ, "notifications"),
+                _topic(names.notify_topic(name), Operation.READ, "notifications"),
                 Acl(Resource.GROUP, name, Operation.READ, "to read as a group of this name and remember how far"),
                 _reads(),
             )
@@ -113,9 +113,9 @@ def _of_service() -> Iterator[Acl]:
         yield from (_topic(name, operation, why) for operation, why in uses.items())
         yield _topic(name, Operation.DESCRIBE_CONFIGS, settings)
     for prefix, uses in (
-        ("publish.", {Operation.READ: "messages", Operation.WRITE: "marks"}),
-        ("link.", {Operation.READ: "what neighbours send", Operation.WRITE: "what goes to neighbours, and marks"}),
-        ("notify.", {Operation.WRITE: "notifications"}),
+        (names.PUBLISH, {Operation.READ: "messages", Operation.WRITE: "marks"}),
+        (names.LINK, {Operation.READ: "what neighbours send", Operation.WRITE: "what goes to neighbours, and marks"}),
+        (names.NOTIFY, {Operation.WRITE: "notifications"}),
     ):
         yield from (_topic(prefix, operation, why, prefixed=True) for operation, why in uses.items())
         yield _topic(prefix, Operation.DESCRIBE_CONFIGS, settings, prefixed=True)
@@ -125,7 +125,7 @@ def _of_service() -> Iterator[Acl]:
 def _of_auditor() -> Iterator[Acl]:
     for name in (names.CONTROL, names.CLOCK):
         yield _topic(name, Operation.READ, "what held when")
-    for prefix in ("publish.", "link.", "notify."):
+    for prefix in (names.PUBLISH, names.LINK, names.NOTIFY):
         yield _topic(prefix, Operation.READ, "what was said", prefixed=True)
     yield _reads()
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from enum import StrEnum
-from weakref import WeakKeyDictionary
 
 from streaming.broker.aside import put_event_aside
 from streaming.broker.desk import Desk
@@ -15,8 +14,7 @@ from streaming.model.items import Item, Publication, Through, is_taken, missed
 from streaming.model.links import WindowRecord
 from streaming.model.outputs import MessageReason, Outcome, PutAside
 from tidings import event as events
-from tidings.subscription import Subscription
-from topology.plan import Place, Plan, Role
+from topology.plan import Place, Role
 
 
 class Taken(StrEnum):
@@ -109,27 +107,15 @@ def _missed(desk: Desk, broker: str, topic: str, item: Publication, taken: Colle
 def _offer(desk: Desk, broker: str, topic: str, item: Item, via: str | None, crossed: Collection[str]) -> set[str]:
     """Offer it wherever a window takes it; returns where that is."""
     taken = set()
-    for to, subscriptions in desk.plan.windows(broker, topic).items():
+    for to in desk.plan.windows(broker, topic):
         if to == via:
             continue
         if isinstance(item, Publication):
             wanted = is_taken(desk.plan.window_index(broker, to, topic).candidates(item.key, item.fields), item)
         else:
-            wanted = item.interest in _interests(desk.plan, (broker, to, topic), subscriptions)
+            wanted = item.interest in desk.plan.window_interests(broker, to, topic)
         if wanted:
             desk.offer(broker, to, topic, item, via=via, crosses=to in crossed)
             desk.books(broker).window_items[to, WindowItem.OFFERED] += 1
             taken.add(to)
     return taken
-
-
-_interests_of: WeakKeyDictionary[Plan, dict[tuple[str, str, str], frozenset[str]]] = WeakKeyDictionary()
-"""Of the plans there are. Links carry an aggregate for each of many subscriptions: asking all of them about each takes long."""
-
-
-def _interests(plan: Plan, at: tuple[str, str, str], subscriptions: Iterable[Subscription]) -> frozenset[str]:
-    """The interests of the aggregate subscriptions that lie there."""
-    known = _interests_of.setdefault(plan, {})
-    if at not in known:
-        known[at] = frozenset(subscription.interest for subscription in subscriptions)
-    return known[at]

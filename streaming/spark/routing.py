@@ -61,7 +61,7 @@ def deal(records: DataFrame, spec: BucketSpec, partitions: int) -> DataFrame:
 def routed(records: DataFrame, routing: Routing) -> DataFrame:
     """Kafka records with the bucket they belong to; ticks and marks go to every bucket, also ticks of other services."""
     is_clock = F.col("topic") == names.CLOCK
-    is_link = F.col("topic").startswith("link.")
+    is_link = F.col("topic").startswith(names.LINK)
     is_mark = F.col("value").startswith(F.lit(MARK_START))
     kind = F.when(is_clock, KINDS.index(TICK)).when(is_mark, KINDS.index(MARK)).otherwise(KINDS.index(MESSAGE))
     is_message = ~is_clock & ~is_mark

@@ -75,7 +75,7 @@ def log_of(script: Script, encodings: Sequence[Encoding] = (Encoding.AVRO,)) -> 
                 value = encode_message(message, encodings[number % len(encodings)])
                 write(happened.origin.kafka_topic, 0, happened.origin.append_ms, value, (message.topic, message.key))
             case Refused():
-                write("publish.b1", 0, happened.origin.append_ms, b"rubbish")
+                write(names.publish_topic("b1"), 0, happened.origin.append_ms, b"rubbish")
             case Ticked():
                 tick = Tick(str(TICKER.service), happened.version, happened.partitions)
                 write(names.CLOCK, 0, happened.append_ms, encode_tick(tick))
@@ -96,7 +96,7 @@ def columns_of(records: Sequence[LogRecord]) -> tuple[dict[str, Any], list[Any]]
             if (
                 record.about is not None
                 and not (record.value or b"").startswith(b"{")
-                and record.kafka_topic.startswith("publish.")
+                and record.kafka_topic.startswith(names.PUBLISH)
             ):
                 message = decode_message(record.value, LIMITS)
                 plain, stated = True, sorted(fact_hashes(record.event, message.fields))  # Java has its own order

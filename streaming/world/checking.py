@@ -6,21 +6,19 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tidings import predicate
 from tidings.control import Snapshot
-from tidings.errors import BadControl, BadPredicate
+from tidings.control.files import Flaw, keyed, values
+from tidings.errors import BadControl
 from tidings.topic import Timing
 from topology.overlay import ProblemKind
 from topology.plan import Plan
 
 _WRONG = frozenset({ProblemKind.UNKNOWN_BROKER, ProblemKind.DOUBLE_LINK})
 """Problems of the overlay that are mistakes; one that falls into parts, or a topic that does, may be meant so."""
-_SPACE = " \t\r\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +49,12 @@ class Checked:
 def check_text(text: str, where: str, before: Checked) -> Checked:
     """Apply the records of one more file, which holds JSON lines, an array or one object."""
     checked = before
-    for line, piece in _pieces(text):
-        at = f"{where}:{line}"
-        if isinstance(piece, _NoPiece):
-            checked = replace(checked, problems=(*checked.problems, Complaint(at, "", piece.detail)))
+    for value in values(text):
+        at = f"{where}:{value.line}"
+        if isinstance(value, Flaw):
+            checked = _with_problems(checked, Complaint(at, "", value.detail))
         else:
-            checked = _take(checked, at, piece)
+            checked = _take(checked, at, value.datum)
     return checked
 
 
@@ -71,16 +69,16 @@ def check_whole(checked: Checked) -> Checked:
     return replace(checked, problems=tuple(problems), remarks=tuple(remarks))
 
 
-def _take(checked: Checked, at: str, piece: str) -> Checked:
+def _take(checked: Checked, at: str, datum: Any) -> Checked:
     """One record more: applied, or named as a problem."""
     try:
-        key, record = _keyed(piece)
-    except ValueError as error:
-        return replace(checked, problems=(*checked.problems, Complaint(at, "", str(error))))
+        key, record = keyed(datum, at)
+    except BadControl as error:
+        return _with_problems(checked, Complaint(at, "", error.detail))
     version = checked.snapshot.version + 1
-    if complaints := list(_complaints(key, record, checked.snapshot.timing)):
-        wrong = [Complaint(at, key, detail, _pointer(record, detail)) for detail in complaints]
-        return replace(checked, problems=(*checked.problems, *wrong), snapshot=checked.snapshot.passing_over(version))
+    if errors := list(_errors(key, record, checked.snapshot.timing)):
+        wrong = [Complaint(at, key, error.detail, _pointer(record, error)) for error in errors]
+        return replace(_with_problems(checked, *wrong), snapshot=checked.snapshot.passing_over(version))
     remarks, places = checked.remarks, {**checked.places}
     if record is not None and key in places:
         remarks = (*remarks, Complaint(at, key, f"replaces the record at {places[key]}"))
@@ -88,66 +86,43 @@ def _take(checked: Checked, at: str, piece: str) -> Checked:
     return replace(checked, snapshot=checked.snapshot.apply(version, key, _encoded(record)), remarks=remarks, places=places)
 
 
+def _with_problems(checked: Checked, *problems: Complaint) -> Checked:
+    return replace(checked, problems=(*checked.problems, *problems))
+
+
 def _encoded(record: Mapping[str, Any] | None) -> bytes | None:
     return None if record is None else json.dumps(record, ensure_ascii=False).encode(errors="surrogatepass")
 
 
-def _keyed(piece: str) -> tuple[str, dict[str, Any] | None]:
-    try:
-        datum = json.loads(piece)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"not JSON: {error.msg}, at column {error.pos + 1} of the record") from None
-    except RecursionError:
-        raise ValueError("not JSON: nested too deeply") from None
-    if not isinstance(datum, dict):
-        raise ValueError('a control record must be an object, like {"kind": "broker", "name": "b1"}')
-    kind, name = datum.get("kind"), datum.get("name")
-    if not isinstance(kind, str) or not isinstance(name, str):
-        raise ValueError("a control record needs a 'kind' and a 'name', both strings")
-    return f"{kind}/{name}", None if datum.get("delete") is True else datum
-
-
-def _complaints(key: str, record: Mapping[str, Any] | None, timing: Timing) -> Iterator[str]:
-    """All that is wrong with a record: the properties that a complaint names are left out, and the rest is asked again."""
+def _errors(key: str, record: Mapping[str, Any] | None, timing: Timing) -> Iterator[BadControl]:
+    """All that is wrong with a record: the properties that an error is about are left out, and the rest is asked again."""
     left = {} if record is None else dict(record)
-    detail = _complaint(key, record, timing)
-    while detail is not None:
-        yield detail
-        before = detail
-        for name in _named(left, detail):
+    error = _error(key, record, timing)
+    while error is not None:
+        yield error
+        before = error.detail
+        for name in [name for name in error.about if name in left]:
             del left[name]
-            if (_complaint(key, left, timing) or "").startswith(f"{name!r} is required"):
-                left[name] = "-"  # it is there, only wrong
-        detail = _complaint(key, left, timing)
-        if detail == before:
+            if (still := _error(key, left, timing)) and still.about == (name,):
+                left[name] = "-"  # it is required: it is there, only wrong
+        error = _error(key, left, timing)
+        if error is not None and error.detail == before:
             return
 
 
-def _named(record: Mapping[str, Any], detail: str) -> list[str]:
-    """The properties that a complaint is about: in quotes if it is one, in plain words if they contradict each other."""
-    names = [name for name in record if name not in ("kind", "name")]
-    quoted = [name for name in names if repr(name) in detail][:1]
-    return quoted or [name for name in names if re.search(rf"\b{re.escape(name)}\b", detail)]
-
-
-def _complaint(key: str, record: Mapping[str, Any] | None, timing: Timing) -> str | None:
+def _error(key: str, record: Mapping[str, Any] | None, timing: Timing) -> BadControl | None:
     try:
         Snapshot(timing=timing).apply(0, key, _encoded(record))
     except BadControl as error:
-        return error.detail
+        return error
     return None
 
 
-def _pointer(record: Mapping[str, Any] | None, detail: str) -> str:
-    """The text of a `where` that does not parse, and below it a sign at the place."""
-    where = (record or {}).get("where")
-    if not isinstance(where, str) or "'where' does not parse" not in detail:
+def _pointer(record: Mapping[str, Any] | None, error: BadControl) -> str:
+    """The text of a property that does not parse, and below it a sign at the place."""
+    if record is None or error.position is None:
         return ""
-    try:
-        predicate.parse(where)
-    except BadPredicate as error:
-        return f"{where}\n{' ' * error.position}^"
-    return ""
+    return f"{record[error.about[0]]}\n{' ' * error.position}^"
 
 
 def _doubts(plan: Plan) -> Iterator[Complaint]:
@@ -160,42 +135,3 @@ def _doubts(plan: Plan) -> Iterator[Complaint]:
             yield Complaint("", key, f"names the broker {broker!r}, which is not in the overlay")
         if record["kind"] == "subscription" and declared and record["topic"] not in declared:
             yield Complaint("", key, f"the topic {record['topic']!r} is not declared; it has the defaults")
-
-
-# ---- the records in a text --------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _NoPiece:
-    """The array is not what it should be."""
-
-    detail: str
-
-
-def _pieces(text: str) -> Iterator[tuple[int, str | _NoPiece]]:
-    """Each value with its line. One that is no JSON goes on to the end of its line, so that what follows is still seen."""
-    decoder = json.JSONDecoder()
-    in_array = text.lstrip().startswith("[")
-    between = _SPACE + ",[" if in_array else _SPACE
-    at = 0
-    while (at := _skip(text, at, between)) < len(text):
-        line = text.count("\n", 0, at) + 1
-        if in_array and text[at] == "]":
-            if (rest := _skip(text, at + 1, _SPACE)) < len(text):
-                yield text.count("\n", 0, rest) + 1, _NoPiece("nothing may follow the array")
-            return
-        try:
-            _, end = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            end = text.find("\n", at)
-            end = len(text) if end < 0 else end
-        yield line, text[at:end]
-        at = end
-    if in_array:
-        yield text.count("\n") + 1, _NoPiece("the array is never closed")
-
-
-def _skip(text: str, at: int, characters: str) -> int:
-    while at < len(text) and text[at] in characters:
-        at += 1
-    return at

@@ -22,6 +22,7 @@ from streaming.model.inputs import Arrived, Input, Marked, Progressed, Refused, 
 from streaming.model.links import PassedOn, Stamp
 from streaming.model.outputs import Decided, Output, PutAside, Tell
 from streaming.wire.message import encode_message
+from tidings import names
 from tidings.control import Snapshot
 from tidings.errors import Unreadable
 from tidings.message import Message
@@ -29,7 +30,7 @@ from tidings.notification import Notification
 from tidings.values import Value
 from topology.plan import Plan
 
-PARTITION = "publish.b1-0"
+PARTITION = names.partition_name(names.publish_topic("b1"), 0)
 
 
 def subscription(name: str, topic: str = "incident", **more: Any) -> dict[str, Any]:
@@ -113,10 +114,10 @@ class Script:
         self._passed += 1
         entered_ms = self.now_ms - way_ms
         message = Message(topic, key, dict(fields), published_ms=published_ms, **more)
-        entry = Entry(Origin(f"publish.{sender}", 0, self._passed, entered_ms), None, encode_message(message))
+        entry = Entry(Origin(names.publish_topic(sender), 0, self._passed, entered_ms), None, encode_message(message))
         record = PassedOn(message, entered_ms if published_ms is None else published_ms, entry, 1, version)
         stamp = Stamp(sender, self._passed)
-        origin = Origin(f"link.{sender}.{broker}", 0, self._passed, self.now_ms)
+        origin = Origin(names.link_topic(sender, broker), 0, self._passed, self.now_ms)
         self.inputs.append(Arrived(origin, broker, message, sender=sender, passed=record, stamp=stamp))
 
     def progress(self, done_ms: int, brokers: tuple[str, ...] | None = None, service: str = "all") -> None:
@@ -178,4 +179,4 @@ class Script:
 
     def _origin(self) -> Origin:
         self._offset += 1
-        return Origin("publish.b1", 0, self._offset, self.now_ms)
+        return Origin(names.publish_topic("b1"), 0, self._offset, self.now_ms)

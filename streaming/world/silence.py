@@ -16,7 +16,8 @@ from tidings.predicate import And, Or, Predicate, Truth, Verdict, evaluate, fiel
 from tidings.registers import Register
 from tidings.subscription import Subscription
 from tidings.values import Value, plain, same
-from topology.plan import Island, Plan, Role
+from topology.islands import Island
+from topology.plan import Plan, Role
 
 
 class Silence(StrEnum):

@@ -155,7 +155,7 @@ class World:
 
     def entered(self) -> list[Publication]:
         """Everything that was published, as it entered."""
-        rows = [row for name, rows in self._log.items() if name.startswith("publish.") for row in rows]
+        rows = [row for name, rows in self._log.items() if name.startswith(names.PUBLISH) for row in rows]
         return [
             Publication(
                 key=row.payload.key,

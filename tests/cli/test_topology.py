@@ -14,11 +14,11 @@ from typing import Any
 import networkx as nx
 import pytest
 
-from clients.control import read_text
 from streaming.world.one_broker import advertisement, broker, link, snapshot, subscription, topic
 from testing.commands import Said, Tidings
+from tidings.control.files import read_text
 from topology.generators import KINDS, generate
-from topology.overlay import check, from_records, to_records
+from topology.overlay import check, of_snapshot, to_records
 
 Record = dict[str, Any]
 CHAIN = [broker(f"b{n}") for n in range(1, 6)] + [link(f"b{n}", f"b{n + 1}") for n in range(1, 5)]
@@ -379,7 +379,8 @@ def test_generated_records_can_be_applied(tidings: Tidings, kind: str) -> None:
     said = tidings("topology", "generate", kind)
     assert (said.code, said.err) == (0, "")
     records = [record for _, record in read_text(said.out, "stdin") if record is not None]
-    overlay = from_records(records)
+    overlay, problems = of_snapshot(snapshot(*records))
+    assert problems == ()
     check(overlay)
     assert len(overlay.brokers) == (16 if kind == "chain" else 7)
 

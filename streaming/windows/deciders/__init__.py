@@ -1,18 +1,31 @@
-"""Who decides whether a range is forwarded or aggregated when it expires: one decider for each outgoing link."""
+"""Who decides whether a range is forwarded or aggregated when it expires: one decider for each outgoing link.
+
+A new decider is a module in here with a class that has a `name`, and that name in `tidings.topic.Deciding`.
+"""
 
 from __future__ import annotations
 
-from streaming.windows.deciders.adock import Adock
-from streaming.windows.deciders.always import AlwaysAggregate, AlwaysForward
-from streaming.windows.deciders.bat import Bat
+from importlib import import_module
+from pkgutil import iter_modules
+
 from streaming.windows.deciders.decision import Choice, ChoiceReason, Decider, Decision
-from streaming.windows.deciders.foresight import Foresight
-from streaming.windows.deciders.wad import Wad
 from tidings.errors import TidingsError
+from tidings.topic import Deciding
 
 __all__ = ["DECIDERS", "Choice", "ChoiceReason", "Decider", "Decision", "UnknownDecider", "decider"]
 
-_BY_NAME: dict[str, type[Decider]] = {made.name: made for made in (Foresight, Adock, Wad, Bat, AlwaysForward, AlwaysAggregate)}
+
+def _named() -> dict[str, type[Decider]]:
+    """The deciders of all modules in here, in the order of `Deciding`."""
+    modules = [import_module(f"{__name__}.{each.name}") for each in iter_modules(__path__)]
+    classes: list[type[Decider]] = [each for module in modules for each in vars(module).values() if isinstance(each, type)]
+    found = {each.name: each for each in classes if isinstance(getattr(each, "name", None), str)}
+    if found.keys() != set(Deciding):
+        raise TypeError(f"these deciders have no class, or are not in Deciding: {sorted(found.keys() ^ set(Deciding))}")
+    return {str(name): found[name] for name in Deciding}
+
+
+_BY_NAME: dict[str, type[Decider]] = _named()
 DECIDERS: tuple[str, ...] = tuple(_BY_NAME)
 
 

@@ -1,0 +1,10 @@
+"""The control data: topics, subscriptions, advertisements, brokers and links: records that change while the service runs.
+
+A *snapshot* is the control data at one version; the version is the offset on the control Kafka topic up to which records are
+counted, so the same version always means the same data. A record that cannot be applied changes nothing.
+"""
+
+from tidings.control.records import DEFAULT_BROKER, Advertisement, Broker, Link, Record, read_record
+from tidings.control.snapshot import Snapshot
+
+__all__ = ["DEFAULT_BROKER", "Advertisement", "Broker", "Link", "Record", "Snapshot", "read_record"]

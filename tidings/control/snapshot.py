@@ -1,0 +1,141 @@
+"""The control data at one version, and what is looked up in it."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from operator import attrgetter
+from typing import Any
+
+from tidings.control.records import DEFAULT_BROKER, READERS, Link, Reader, Record, read_record
+from tidings.errors import BadControl
+from tidings.matching import Index
+from tidings.subscription import PACE_PROPERTIES, Subscription, interest_of
+from tidings.topic import Timing, Topic
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The control data at one version. ``records`` is what the wire said, ``since`` the version that first had each."""
+
+    version: int = 0
+    records: Mapping[str, Record] = field(default_factory=dict)
+    timing: Timing = field(default_factory=Timing)
+    since: Mapping[str, int] = field(default_factory=dict)
+
+    def apply(self, version: int, key: str, value: bytes | None) -> Snapshot:
+        """The snapshot after one more record; raises `BadControl` when the record cannot be applied."""
+        kind, _, name = key.partition("/")
+        if kind not in READERS or not name:
+            kinds = ", ".join(sorted(READERS))
+            raise BadControl(key, f"the key must be '<kind>/<name>' with a kind of: {kinds}")
+        records, since = dict(self.records), dict(self.since)
+        if value is None:
+            records.pop(key, None)
+            since.pop(key, None)
+        else:
+            records[key] = read_record(key, value, self.timing)
+            since.setdefault(key, version)
+        return Snapshot(version, records, self.timing, since)
+
+    def passing_over(self, version: int) -> Snapshot:
+        """The snapshot after a record that could not be applied: only the version moves."""
+        return replace(self, version=version)
+
+    @cached_property
+    def _topics(self) -> dict[str, Topic]:
+        return {t.name: t for t in self._read("topic")}
+
+    @cached_property
+    def shortest_window_ms(self) -> int:
+        """Of all topics, declared or not."""
+        return min([self.timing.window_ms, *(topic.timing.window_ms for topic in self._topics.values())])
+
+    @cached_property
+    def subscriptions(self) -> dict[str, Subscription]:
+        """By name."""
+        found = [replace(s, since=self.since[f"subscription/{s.name}"]) for s in self._read("subscription")]
+        return {s.name: replace(s, interest=interest_of(s)) if s.window else s for s in found}
+
+    @cached_property
+    def by_topic(self) -> dict[tuple[str, str], tuple[Subscription, ...]]:
+        """The subscriptions at a broker on a topic, in order of their names; but for those to aggregates."""
+        return self._grouped(lambda subscription: subscription.window is None)
+
+    @cached_property
+    def windowed(self) -> dict[tuple[str, str], tuple[Subscription, ...]]:
+        """The subscriptions to aggregates, likewise."""
+        return self._grouped(lambda subscription: subscription.window is not None)
+
+    def index(self, at: tuple[str, str]) -> Index:
+        """Finds the subscriptions at a broker on a topic that an event may concern."""
+        index = self._indexes.get(at)
+        if index is None:
+            index = self._indexes[at] = Index(self.by_topic.get(at, ()))
+        return index
+
+    @cached_property
+    def _indexes(self) -> dict[tuple[str, str], Index]:
+        return {}
+
+    @cached_property
+    def asking(self) -> dict[str, dict[tuple[str, str], tuple[Subscription, ...]]]:
+        """For each property that asks for a pace: the subscriptions that do, by broker and topic, in order of their names."""
+        return {name: self._grouped(attrgetter(name)) for name in PACE_PROPERTIES}
+
+    @cached_property
+    def paced(self) -> frozenset[str]:
+        """Topics with subscriptions for which something may have to wait after it has left the broker that gathers."""
+        paces = [name for name, asked in PACE_PROPERTIES.items() if asked.of_events]
+        return frozenset(topic for name in paces for _, topic in self.asking[name])
+
+    @cached_property
+    def beating(self) -> tuple[tuple[int, Subscription], ...]:
+        """Those that ask for heartbeats, each with a number by which the buckets share them out."""
+        asking = [self.subscriptions[name] for name in sorted(self.subscriptions)]
+        return tuple((zlib.crc32(each.name.encode()), each) for each in asking if each.heartbeat_ms > 0)
+
+    @cached_property
+    def brokers(self) -> tuple[str, ...]:
+        """The names of the brokers; without an overlay there is one, `b1`."""
+        return tuple(sorted(b.name for b in self._read("broker"))) or (DEFAULT_BROKER,)
+
+    @cached_property
+    def links(self) -> tuple[Link, ...]:
+        return tuple(self._read("link"))
+
+    @cached_property
+    def advertised(self) -> dict[str, frozenset[str]]:
+        """Topic to the brokers where it is advertised, for the topics that are."""
+        found: dict[str, set[str]] = {}
+        for advertisement in self._read("advertisement"):
+            found.setdefault(advertisement.topic, set()).add(advertisement.broker)
+        return {topic: frozenset(brokers) for topic, brokers in found.items()}
+
+    def topic(self, name: str) -> Topic:
+        """The declaration of a topic, or the defaults."""
+        return self._topics.get(name) or Topic(name, timing=self.timing)
+
+    def to_json(self) -> str:
+        return json.dumps({"version": self.version, "records": self.records, "since": self.since}, sort_keys=True)
+
+    @staticmethod
+    def from_json(text: str, timing: Timing) -> Snapshot:
+        datum = json.loads(text)
+        return Snapshot(datum["version"], datum["records"], timing, datum["since"])
+
+    def _grouped(self, chosen: Callable[[Subscription], bool]) -> dict[tuple[str, str], tuple[Subscription, ...]]:
+        found: dict[tuple[str, str], list[Subscription]] = {}
+        for name in sorted(self.subscriptions):
+            subscription = self.subscriptions[name]
+            if chosen(subscription):
+                found.setdefault((subscription.broker, subscription.topic), []).append(subscription)
+        return {at: tuple(subscriptions) for at, subscriptions in found.items()}
+
+    def _read(self, kind: str) -> list[Any]:
+        reader = READERS[kind]
+        prefix = f"{kind}/"
+        return [reader(Reader(k, r), self.timing) for k, r in sorted(self.records.items()) if k.startswith(prefix)]
