@@ -10,7 +10,7 @@ from streaming.broker.offering import Taken
 from streaming.broker.pacing import end_waiting
 from streaming.broker.state import Slot
 from streaming.broker.telling import deliver, release, settle_all, tell, watch
-from streaming.broker.timers import advance_all, close, tell_last
+from streaming.broker.timers import advance_all, close, note_ending, tell_last
 from streaming.model.address import Address
 from streaming.model.entry import Entry, Origin
 from streaming.model.event import OpenEvent, open_event
@@ -89,6 +89,8 @@ def _join(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, arrived: Arriv
     event.reports += 1
     if arrived.passed:
         event.entered(arrived.entry.origin)
+        if event.ended_ms is not None:
+            note_ending(desk, event.at, slot)
     desk.joined = event
     if arrived.message.source is not None:
         desk.note_source(event, source_digest(arrived.message.source))

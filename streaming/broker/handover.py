@@ -15,7 +15,7 @@ from streaming.broker.aside import put_event_aside
 from streaming.broker.desk import Desk
 from streaming.broker.state import Slot
 from streaming.broker.telling import facts_known, knows, release, settle_all, tell_on
-from streaming.broker.timers import tell_news
+from streaming.broker.timers import note_ending, tell_news
 from streaming.model.address import Address
 from streaming.model.event import OpenEvent, find_event
 from streaming.model.inputs import Heard
@@ -126,6 +126,8 @@ def _joined(desk: Desk, at: Address, slot: Slot, topic: Topic, happened: Heard, 
     event.span.take_in(handed.span)
     event.elsewhere.complete = event.elsewhere.complete or handed.elsewhere.complete
     event.entered(handed.first)
+    if event.ended_ms is not None:
+        note_ending(desk, at, slot)
     knows(event, happened.sender, facts_known(handed.knowledge))
     return event
 

@@ -128,7 +128,7 @@ def bury(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) ->
     offer_event(desk, event, desk.place_of(event))
     slot.open.remove(event)
     if event.ended_ms is not None:
-        _note_ending(desk, event.at, slot)
+        note_ending(desk, event.at, slot)
     window_ms = topic.timing.window_ms
     if now_ms >= event.window_end_ms(topic):
         # After two windows a straggler is late by its own published time: nobody needs the tombstone any more.
@@ -139,7 +139,8 @@ def bury(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) ->
         desk.wake_at(forget_ms)
 
 
-def _note_ending(desk: Desk, at: Address, slot: Slot) -> None:
+def note_ending(desk: Desk, at: Address, slot: Slot) -> None:
+    """Note when the first of a key's events ended that wait for others."""
     left = min((event.ended_ms for event in slot.open if event.ended_ms is not None), default=None)
     if left is None:
         desk.state.ending.pop(at, None)
@@ -164,7 +165,7 @@ def _bury_all(desk: Desk) -> None:
         with desk.counted(at, slot):
             for event in [each for each in slot.open if each.ended_ms is not None and each.ended_ms <= reached[place]]:
                 bury(desk, slot, event, desk.topic(at.topic), state.clock_ms)
-            _note_ending(desk, at, slot)
+            note_ending(desk, at, slot)
         state.changed = True
 
 

@@ -105,9 +105,13 @@ class OpenEvent(Struct, array_like=True):
         return self.first.append_ms if self.first else self.opened_ms
 
     def entered(self, origin: Origin | None) -> None:
-        """A report came that entered there."""
+        """A report came that entered there. If the event had ended, and this is its first, it ended sooner; it waits as long."""
         if origin is not None and (self.first is None or _order(origin) < _order(self.first)):
+            sooner_ms = self.entered_ms - origin.append_ms
             self.first = origin
+            if self.ended_ms is not None and sooner_ms > 0:
+                self.ended_ms -= sooner_ms
+                self.wait_ms += sooner_ms
 
     @property
     def all_reports(self) -> int:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from streaming.broker.desk import Desk
-from streaming.broker.progress import MOST_SAID, MOST_SERVICES, behind, heard_ms, note_progress, note_ways, reached_ms
+from streaming.broker.progress import MOST_SAID, MOST_SERVICES, behind, gathered, heard_ms, note_progress, note_ways, reached_ms
 from streaming.broker.state import BucketState, Rules
+from streaming.model.address import Address
+from streaming.model.entry import Origin
+from streaming.model.event import open_event
 from streaming.model.inputs import Progressed
-from streaming.world.one_broker import broker, link, plan, subscription
+from streaming.model.outputs import Offer, PutAside
+from streaming.world.one_broker import Script, broker, link, plan, subscription, topic
 from topology.plan import Plan
 
 CHAIN = [*(broker(f"b{n}") for n in range(1, 6)), *(link(f"b{n}", f"b{n + 1}") for n in range(1, 5))]
@@ -108,3 +112,36 @@ def test_without_links_nothing_is_remembered() -> None:
     at = desk(made=plan(subscription("s")))
     said(at, 9_000, 8_000, "b1")
     assert at.state.progress == {}
+
+
+def test_an_event_whose_first_report_comes_after_its_end_counts_by_when_that_entered() -> None:
+    """Windows close when all events that entered a window's length before have been offered: so they must have been."""
+    window = {"size_ms": 4_000, "of": {"n": "count()"}}
+    script = Script(now_ms=1_000_000)
+    script.control(broker("b1"), broker("b2"), link("b1", "b2"), topic(window_ms=8_000), subscription("w", window=window))
+    script.pass_on({"what": "fire"}, way_ms=0)
+    script.tick(8_000)
+    script.wait(1)
+    script.pass_on({"who": "ann"}, way_ms=8_201)
+    state, outputs = script.run()
+    assert [*state.ending.values()] == [1_007_800]
+    assert not [output for output in outputs if isinstance(output, Offer)]
+    # This entered when the event had ended, by what is known now.
+    script.pass_on({"where": "bridge"}, way_ms=101, published_ms=1_005_000)
+    script.progress(1_007_900)
+    script.tick(1_000)
+    state, outputs = script.run()
+    assert not state.ending
+    (offer,) = [output for output in outputs if isinstance(output, Offer)]
+    assert (offer.item.entered_ms, offer.item.fields) == (999_800, {"what": "fire", "who": "ann"})
+    assert [output.reason for output in outputs if isinstance(output, PutAside)] == ["window-closed"]
+    assert gathered(state, script.plan_at(state.version), script.rules) == (("b1", "incident", 1_007_900),)
+
+
+def test_an_event_that_ended_sooner_is_waited_for_as_long() -> None:
+    at = Address("b1", "incident", "k")
+    event = open_event(at, "m", 1_000, 1_000, Origin("publish.b2", 0, 5, 1_000))
+    event.ended_ms, event.wait_ms = 9_000, 30_000
+    for origin, ended_ms in [(Origin("publish.b2", 0, 6, 1_200), 9_000), (Origin("publish.b1", 0, 1, 700), 8_700)]:
+        event.entered(origin)
+        assert (event.ended_ms, event.ended_ms + event.wait_ms) == (ended_ms, 39_000)
