@@ -81,8 +81,3 @@ def left_out(report: Knowledge, joined: Knowledge) -> Iterator[str]:
 def facts(knowledge: Knowledge) -> dict[str, Value]:
     """Field to the value that is told."""
     return {name: register.value for name, register in knowledge.items()}
-
-
-def conflicts(knowledge: Knowledge) -> dict[str, tuple[Value, ...]]:
-    """Field to the values that lost, for the fields where reports disagree."""
-    return {name: register.disagreeing for name, register in knowledge.items() if register.disagreeing}

@@ -74,7 +74,9 @@ class Subscription:
         """Whether the event is this subscription's business, as far as it is known. The event key can be asked for as `key`."""
         if isinstance(self.where, Everything):
             return Verdict.MATCHES
-        return judge(self.where, {**facts, "key": key}, self.missing)
+        known = dict(facts)
+        known["key"] = key
+        return judge(self.where, known, self.missing)
 
     def wants(self, name: str) -> bool:
         return self.fields is None or name in self.fields

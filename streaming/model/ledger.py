@@ -36,13 +36,14 @@ class Ledger(Struct, array_like=True):
 
     def untold(self, subscription: Subscription, facts: Mapping[str, Value]) -> dict[str, Value]:
         """What the subscription wants and does not know."""
-        return {
-            name: value for name, value in facts.items() if subscription.wants(name) and self.told.get(name) != fact_digest(value)
-        }
+        fields, told = subscription.fields, self.told
+        wanted = facts if fields is None else {name: value for name, value in facts.items() if name in fields}
+        return {name: value for name, value in wanted.items() if told.get(name) != fact_digest(value)}
 
     def note(self, news: Mapping[str, Value], now_ms: int, *, complete: bool) -> None:
         """Remember that ``news`` was told."""
-        self.told.update((name, fact_digest(value)) for name, value in news.items())
+        for name, value in news.items():
+            self.told[name] = fact_digest(value)
         self.revision += 1
         self.told_ms = now_ms
         self.told_complete = self.told_complete or complete

@@ -35,6 +35,10 @@ class Quiet(StrEnum):
     """A pace has no place left for it: the ledger says that it waits for one."""
 
 
+_DIFFERS, _KNOWN, _EARLY, _NO_PLACE = Quiet  # looking one up takes as long as a call, and every exit below names one
+_MATCHES = Verdict.MATCHES
+
+
 def tell(
     event: OpenEvent,
     topic: Topic,
@@ -57,7 +61,7 @@ def tell(
     telling = Telling(event.at.key, now_ms, closing, topic.gather, caps)
     for subscription in subscriptions:
         news = news_for(event, subscription, facts, telling)
-        if isinstance(news, Quiet):
+        if not isinstance(news, dict):
             if quiet is not None:
                 quiet[subscription.name] = news
             continue
@@ -73,21 +77,21 @@ def news_for(
 ) -> dict[str, Value] | Quiet:
     """What the subscription is to be told now. Where it is nothing, the ledger notes what it waits for, if it does."""
     # What does not match is not its business; what may match once more is known is not told before.
-    if subscription.judge(event.at.key, facts) is not Verdict.MATCHES:
-        return Quiet.DIFFERS
+    if subscription.judge(telling.key, facts) is not _MATCHES:
+        return _DIFFERS
     # Nothing is told twice.
     ledger = event.ledgers.get(subscription.name) or Ledger()
     news = ledger.untold(subscription, facts)
     if not news:
-        return Quiet.KNOWN
+        return _KNOWN
     event.ledgers[subscription.name] = ledger
     # Every pace has its own time, and the latest counts. Then all is looked at anew, as it will be.
     if telling.now_ms < (due_ms := allowed_ms(subscription, ledger, telling)):
         ledger.due_ms = due_ms
-        return Quiet.EARLY
+        return _EARLY
     # Only what can really leave takes a place.
     if not takes_place(subscription, ledger, telling):
-        return Quiet.NO_PLACE
+        return _NO_PLACE
     return news
 
 
@@ -98,7 +102,7 @@ def watch(event: OpenEvent, pace: Pace, subscriptions: Iterable[Subscription], n
     cancelled: Counter[str] = Counter()
     for subscription in subscriptions:
         ledger = event.ledgers.get(subscription.name)
-        matches = subscription.judge(event.at.key, facts) is Verdict.MATCHES
+        matches = subscription.judge(event.at.key, facts) is _MATCHES
         if ledger is None:
             if not matches:
                 continue
@@ -114,7 +118,7 @@ def watch(event: OpenEvent, pace: Pace, subscriptions: Iterable[Subscription], n
 def unmet(event: OpenEvent, subscription: Subscription, now_ms: int) -> Pace | None:
     """For which pace something waited in vain that is not told now, although its event ends. None if nothing did."""
     ledger, facts = event.ledgers[subscription.name], events.facts(event.knowledge)
-    if subscription.judge(event.at.key, facts) is not Verdict.MATCHES:
+    if subscription.judge(event.at.key, facts) is not _MATCHES:
         return AT_MOST if ledger.capped else waited_for(subscription, ledger, ledger.due_ms or now_ms)
     if not ledger.untold(subscription, facts):
         return None
@@ -124,7 +128,7 @@ def unmet(event: OpenEvent, subscription: Subscription, now_ms: int) -> Pace | N
 def owed(event: OpenEvent, subscription: Subscription) -> Digested | None:
     """What an event owes a subscription, if it matches: the news of a digest."""
     facts = events.facts(event.knowledge)
-    if subscription.judge(event.at.key, facts) is not Verdict.MATCHES:
+    if subscription.judge(event.at.key, facts) is not _MATCHES:
         return None
     news = event.ledgers[subscription.name].untold(subscription, facts)
     return digested(event, news) if news else None
@@ -153,7 +157,6 @@ def notification_of(
     digest: tuple[Digested, ...] = (),
 ) -> Notification:
     """What a subscription is told about an open event."""
-    conflicts = events.conflicts(event.knowledge)
     return Notification(
         id=notification_id(subscription.name, subscription.since, event.opening, revision),
         subscriber=subscription.subscriber,
@@ -168,6 +171,6 @@ def notification_of(
         sources=event.all_sources,
         first_ms=event.span.first_ms,
         last_ms=event.span.last_ms,
-        conflicts={name: values for name, values in conflicts.items() if subscription.wants(name)},
+        conflicts={n: r.disagreeing for n, r in event.knowledge.items() if r.disagreeing and subscription.wants(n)},
         digest=digest,
     )

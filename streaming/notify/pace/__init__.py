@@ -23,7 +23,8 @@ def _that_say(method: str) -> tuple[Pace, ...]:
 
 
 _BY_TIME = _that_say("allowed_ms")
-_WITH_PLACES = _that_say("takes_place")
+_ALLOWED_MS = tuple(pace.allowed_ms for pace in _BY_TIME)  # asked for every notification, so they are looked up once
+_TAKE_PLACES = tuple(pace.takes_place for pace in _that_say("takes_place"))
 WATCHING = _that_say("on_change")
 KEEPING = _that_say("on_end")
 
@@ -31,15 +32,18 @@ KEEPING = _that_say("on_end")
 def allowed_ms(subscription: Subscription, ledger: Ledger, telling: Telling) -> int:
     """From when on news may be told by all paces."""
     latest_ms = 0
-    for pace in _BY_TIME:
-        if (at_ms := pace.allowed_ms(subscription, ledger, telling)) > latest_ms:
+    for allowed in _ALLOWED_MS:
+        if (at_ms := allowed(subscription, ledger, telling)) > latest_ms:
             latest_ms = at_ms
     return latest_ms
 
 
 def takes_place(subscription: Subscription, ledger: Ledger, telling: Telling) -> bool:
     """Whether news that may be told now finds a place, which it takes; else its ledger notes that it waits for one."""
-    return all(pace.takes_place(subscription, ledger, telling) for pace in _WITH_PLACES)
+    for takes in _TAKE_PLACES:  # noqa: SIM110 (a generator takes longer than what it asks)
+        if not takes(subscription, ledger, telling):
+            return False
+    return True
 
 
 def keeps_back(subscription: Subscription, ledger: Ledger, telling: Telling) -> Pace | None:

@@ -20,4 +20,4 @@ class Every(Pace):
 
     def allowed_ms(self, subscription: Subscription, ledger: Ledger, telling: Telling) -> int:
         """Counted from the notification before, about the same event."""
-        return 0 if telling.closing or not ledger.revision else ledger.told_ms + subscription.every_ms
+        return ledger.told_ms + subscription.every_ms if ledger.revision and not telling.closing else 0
