@@ -43,7 +43,6 @@ class BatchDesk(Desk):
         books.enter(Outcome.REDUNDANT, MessageReason.KNOWN, count)
         for neighbour in self.plan.place(broker, topic).downward:
             books.unsent[neighbour, Unsent.KNOWN] += count
-        self.state.changed = True
 
     def row_of(self, event: OpenEvent) -> int:
         return self.shelf.row_of(event_hash(self.shelf.secret, event.at))

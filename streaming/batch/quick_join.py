@@ -10,7 +10,8 @@ from collections.abc import Iterable
 
 from streaming.batch.desk import BatchDesk
 from streaming.batch.rows import NO_SOURCE
-from streaming.broker.gathering import let_leave, make_room
+from streaming.broker.gathering import let_leave
+from streaming.broker.room import make_room
 from streaming.broker.state import Slot
 from streaming.model.address import Address
 from streaming.model.entry import Origin
@@ -86,5 +87,4 @@ def _join(
     books.enter(Outcome.HELD, MessageReason.HOLDING)
     event.held += 1
     event.held_fields.update(stated)
-    desk.state.changed = True
     let_leave(desk, event, topic, append_ms)

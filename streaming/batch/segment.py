@@ -93,6 +93,7 @@ class Segment:
         rows, shelf, desk = self._rows, self._shelf, self._desk
         shelf.refresh()
         found = self._judged = judge(rows, self._lo, self._hi, shelf, desk.rules.ahead_ms)
+        desk.state.changed = desk.state.changed or len(found.index) > 0  # every message is entered into the books
         columns = shelf.columns
         known = found.shelf_row >= 0
         row = found.shelf_row

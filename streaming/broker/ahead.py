@@ -28,15 +28,14 @@ def is_ahead(desk: Desk, happened: Arrived) -> bool:
     return place.role in _LEAVES_NOTHING or place.toward == happened.sender
 
 
-def wait(desk: Desk, happened: Arrived) -> None:
+def wait(desk: Desk, slot: Slot, happened: Arrived) -> None:
     """Keep a message until the ways that it came by are known."""
     passed, sender = happened.passed, happened.sender
     assert passed is not None
     assert sender is not None
     until_ms = happened.origin.append_ms + desk.rules.patience_ms
     sent = passed.message, passed.published_ms, passed.entry, passed.hops, passed.version
-    with desk.slot(happened.at) as slot:
-        slot.ahead.append(Ahead(happened.origin, until_ms, sender, *sent))
+    slot.ahead.append(Ahead(happened.origin, until_ms, sender, *sent))
     desk.state.carried.add(happened.at.place)
     desk.decide(happened.origin, happened.broker, Outcome.HELD, MessageReason.HOLDING)
     desk.wake_at(until_ms)

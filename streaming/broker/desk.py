@@ -56,19 +56,20 @@ class Desk:
         return index.candidates(event.at.key, events.facts(event.knowledge) if index.needs_facts else {})
 
     @contextmanager
-    def slot(self, at: Address) -> Iterator[Slot]:
-        """What is remembered there, to be changed."""
-        slot = self.state.slots.setdefault(at, Slot())
-        with self.counted(at, slot):
-            yield slot
+    def touched(self, at: Address, slot: Slot) -> Iterator[None]:
+        """What is remembered there changes: its size is counted along, its timers are set, and it is dropped if it is empty.
 
-    @contextmanager
-    def counted(self, at: Address, slot: Slot) -> Iterator[None]:
-        """How much is remembered is counted along, and an empty slot is dropped."""
-        before = slot.size
+        Who takes something in goes by `streaming.broker.room.taking`, which also keeps the bucket within its bound.
+        """
+        state, before = self.state, slot.size
         yield
-        self.state.size += slot.size - before
-        self.state.drop_if_empty(at)
+        state.changed = True
+        after = slot.size
+        state.size += after - before
+        if after == 0:
+            state.drop(at)
+        elif slot.open or slot.caps:
+            self.wake_at(slot.next_ms(self.topic(at.topic)))
 
     def slack_ms(self, at: tuple[str, str]) -> int:
         """How long what entered elsewhere may be on its way to a broker, as far as it is waited for."""

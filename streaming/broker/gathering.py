@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from streaming.broker.ahead import give_up
 from streaming.broker.desk import Desk
 from streaming.broker.offering import Taken
 from streaming.broker.pacing import end_waiting
 from streaming.broker.state import Slot
 from streaming.broker.telling import deliver, release, settle_all, tell, watch
-from streaming.broker.timers import advance_all, close, note_ending, tell_last
+from streaming.broker.timers import advance_all, note_ending, tell_last
 from streaming.model.address import Address
 from streaming.model.entry import Entry, Origin
 from streaming.model.event import OpenEvent, open_event
@@ -102,7 +101,6 @@ def _join(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, arrived: Arriv
             let_leave(desk, event, topic, append_ms)
         else:
             tell_last(desk, slot, event, topic, append_ms)
-    desk.wake_at(event.next_ms(topic))
 
 
 def let_leave(desk: Desk, event: OpenEvent, topic: Topic, append_ms: int) -> None:
@@ -230,18 +228,3 @@ def seen_before(desk: Desk, broker: str, slot: Slot, topic: Topic, arrived: Arri
     slot.seen[message_id] = entered_ms + topic.timing.remember_ms + slack_ms
     desk.wake_at(slot.seen[message_id])
     return False
-
-
-def make_room(desk: Desk, now_ms: int) -> None:
-    """Keep the bucket within its bound: the oldest slot gives way, is told what it was due, and counted."""
-    state = desk.state
-    while state.size > desk.rules.open_events:
-        at, slot = state.slots.oldest()
-        size, topic = slot.size, desk.topic(at.topic)
-        for event in list(slot.open):
-            close(desk, slot, event, topic, now_ms)
-            desk.books(at.broker).evicted += 1
-        give_up(desk, at.broker, slot)
-        desk.books(at.broker).left_out["digest"] += sum(len(cap.ended) for cap in slot.caps.values())
-        del state.slots[at]
-        state.size -= size

@@ -86,7 +86,6 @@ def take_over(desk: Desk, at: Address, slot: Slot, topic: Topic, happened: Heard
         event.held_fields |= handed.held_fields
         tell_news(desk, slot, event, topic, append_ms)
         tell_on(desk, event, topic, append_ms)
-        desk.wake_at(event.next_ms(topic))
 
 
 def hand_on(desk: Desk, at: Address, slot: Slot, topic: Topic, happened: Heard, record: HandOver) -> None:
@@ -101,7 +100,6 @@ def hand_on(desk: Desk, at: Address, slot: Slot, topic: Topic, happened: Heard, 
         if to is not None:
             knows(event, to, facts_known(event.knowledge))
         tell_news(desk, slot, event, topic, append_ms)
-        desk.wake_at(event.next_ms(topic))
         carried.append(structs.replace(handed, knowledge=event.knowledge, span=structs.replace(event.span)))
         if to is None:
             _give_up(desk, event)

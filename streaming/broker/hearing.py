@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from streaming.broker.aside import put_event_aside
 from streaming.broker.desk import Desk
-from streaming.broker.gathering import enter, make_room
+from streaming.broker.gathering import enter
 from streaming.broker.handover import hand_on, owe_if_cut, owns, take_over
 from streaming.broker.offering import hear_window
+from streaming.broker.room import taking
 from streaming.broker.state import Slot
 from streaming.broker.telling import facts_known, knows, tell_link, tell_on
 from streaming.broker.timers import advance_all, tell_news
@@ -35,7 +36,7 @@ def heard(desk: Desk, happened: Heard) -> None:
         hear_window(desk, happened, record)
         return
     at, topic = happened.at, desk.topic(record.topic)
-    with desk.slot(at) as slot:
+    with taking(desk, at, happened.origin.append_ms) as slot:
         advance_all(desk, slot, topic, happened.origin.append_ms)
         if isinstance(record, EventNews):
             _learn(desk, at, slot, topic, happened, record)
@@ -43,7 +44,6 @@ def heard(desk: Desk, happened: Heard) -> None:
             take_over(desk, at, slot, topic, happened, record)
         else:
             hand_on(desk, at, slot, topic, happened, record)
-    make_room(desk, happened.origin.append_ms)
 
 
 def _learn(desk: Desk, at: Address, slot: Slot, topic: Topic, happened: Heard, news: EventNews) -> None:
@@ -75,7 +75,6 @@ def _learn(desk: Desk, at: Address, slot: Slot, topic: Topic, happened: Heard, n
     elif _is_wrong(event, news):
         tell_link(desk, event, topic, sender, append_ms)
     event.released = True
-    desk.wake_at(event.next_ms(topic))
 
 
 def _turn_away(desk: Desk, at: Address, happened: Heard, news: EventNews) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from streaming.broker.ahead import is_ahead, wait
 from streaming.broker.desk import Desk, unknown_broker
 from streaming.broker.filtering import Candidate, wanted
-from streaming.broker.gathering import gather, make_room, measure, measure_again, seen_before
+from streaming.broker.gathering import gather, measure, measure_again, seen_before
 from streaming.broker.offering import offer_publication
+from streaming.broker.room import taking
 from streaming.broker.state import Slot
 from streaming.model.address import Address
 from streaming.model.inputs import Arrived
@@ -30,7 +31,8 @@ def arrived(desk: Desk, happened: Arrived) -> None:
         desk.heard(broker, happened.sender, happened.passed, happened.size)
     desk.books(broker).received += 1
     if is_ahead(desk, happened):
-        wait(desk, happened)
+        with taking(desk, happened.at, happened.origin.append_ms) as slot:
+            wait(desk, slot, happened)
     else:
         _take_in(desk, happened)
 
@@ -59,12 +61,11 @@ def _take_in(desk: Desk, happened: Arrived) -> None:
 
 def _take(desk: Desk, happened: Arrived, place: Place) -> None:
     at, topic = happened.at, desk.topic(happened.message.topic)
-    with desk.slot(at) as slot:
+    with taking(desk, at, happened.origin.append_ms) as slot:
         if place.role is Role.SPREADS:
             _spread(desk, at, slot, topic, happened, place)
         else:
             gather(desk, at, slot, topic, happened)
-    make_room(desk, happened.origin.append_ms)
 
 
 def _known_here(desk: Desk, happened: Arrived) -> bool:

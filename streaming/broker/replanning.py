@@ -40,7 +40,7 @@ def reconsider(desk: Desk, before: Plan, now_ms: int) -> None:
     for at, slot in desk.state.slots.at(concerns):
         change = changes[at.place]
         moves = bool(slot.open) and change.now.role in _LEFT and (change.was.role in _KEPT or at.place in carried)
-        with desk.counted(at, slot):
+        with desk.touched(at, slot):
             _apply(desk, at, slot, before, change, now_ms, moves=moves)
 
 

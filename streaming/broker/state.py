@@ -239,6 +239,7 @@ class BucketState:
         for slot in self.slots.values():
             yield from slot.open
 
-    def drop_if_empty(self, at: Address) -> None:
-        if (slot := self.slots.get(at)) is not None and slot.size == 0:
+    def drop(self, at: Address) -> None:
+        """Nothing is remembered there, unless it has made room already."""
+        if self.slots.get(at) is not None:
             del self.slots[at]

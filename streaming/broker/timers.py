@@ -36,9 +36,8 @@ def _wake(desk: Desk, lowest_ms: int) -> None:
     state = desk.state
     state.wake_ms = NEVER
     for at, slot in state.slots.due(lowest_ms):
-        with desk.counted(at, slot):
+        with desk.touched(at, slot):
             advance_all(desk, slot, desk.topic(at.topic), lowest_ms)
-            state.changed = state.changed or slot.forget_ms <= lowest_ms
             _forget(desk, at.broker, slot, lowest_ms)
 
 
@@ -48,12 +47,10 @@ def advance_all(desk: Desk, slot: Slot, topic: Topic, now_ms: int) -> None:
     They fire in the order of time, since the events of a key share the places that a subscription has in an hour.
     """
     while (at_ms := slot.next_ms(topic)) <= now_ms:
-        desk.state.changed = True
         if slot.due_ms == at_ms:
             tell_waiting(desk, slot, topic, at_ms)
         else:
             _fire(desk, slot, next(event for event in slot.open if event.next_ms(topic) == at_ms), topic, at_ms)
-    desk.wake_at(at_ms)
 
 
 def _fire(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) -> None:
@@ -162,11 +159,10 @@ def _bury_all(desk: Desk) -> None:
         if slot is None:
             del state.ending[at]
             continue
-        with desk.counted(at, slot):
+        with desk.touched(at, slot):
             for event in [each for each in slot.open if each.ended_ms is not None and each.ended_ms <= reached[place]]:
                 bury(desk, slot, event, desk.topic(at.topic), state.clock_ms)
             note_ending(desk, at, slot)
-        state.changed = True
 
 
 def _forget(desk: Desk, broker: str, slot: Slot, now_ms: int) -> None:
