@@ -22,7 +22,7 @@ from streaming.model.inputs import Arrived, Heard, Input
 from streaming.model.outputs import Decided, PutAside, Tell
 from streaming.wire.codec import MessageLimits
 from streaming.wire.inputs import MESSAGE, TICK, TickerIdentity, in_log_order, kind_of, read
-from streaming.world.both import Both, BothOutput
+from streaming.world.process import Process, ProcessOutput
 from tidings import names
 from tidings.control import Snapshot
 from tidings.topic import Timing
@@ -35,7 +35,7 @@ class Replay:
 
     services: Mapping[str | None, frozenset[str]]
     inputs: tuple[Input, ...]
-    outputs: tuple[BothOutput, ...]
+    outputs: tuple[ProcessOutput, ...]
     books: dict[str, Books]
     control: Snapshot
     """The control data that holds now."""
@@ -49,12 +49,12 @@ class Replay:
         service: str | None,
         brokers: frozenset[str],
         inputs: Iterable[Input],
-        outputs: Iterable[BothOutput],
-        both: Both,
+        outputs: Iterable[ProcessOutput],
+        process: Process,
     ) -> Replay:
         """This and what one more service did."""
-        state = both.main
-        books = {broker: total(both.books_of(broker)) for broker in sorted(state.books.keys() | both.side.books.keys())}
+        state = process.events
+        books = {broker: total(process.books_of(broker)) for broker in sorted(state.books.keys() | process.windows.books.keys())}
         own = {broker: found for broker, found in books.items() if broker in brokers or service is None}
         return replace(
             self,
@@ -192,15 +192,15 @@ def decide(log: Log, *, service: str | None, limits: MessageLimits, rules: Rules
         own += [row for row in log.rows if names.broker_of(row.kafka_topic) in brokers]
         happened = [input for row in in_log_order(own) for input in read(row, limits, TickerIdentity(each))]
         own_rules = rules if each is None else replace(rules, hosted=brokers)
-        both = Both(lambda v: plans.setdefault(v, Plan(control_at(v))), own_rules, str(each))
-        outputs = both.step(happened)
+        process = Process(lambda v: plans.setdefault(v, Plan(control_at(v))), own_rules, str(each))
+        outputs = process.step(happened)
         if not windows:
             outputs = [output for output in outputs if not _is_of_window(output)]
-        whole = whole.with_part(each, brokers, happened, outputs, both)
+        whole = whole.with_part(each, brokers, happened, outputs, process)
     return whole
 
 
-def _is_of_window(output: BothOutput) -> bool:
+def _is_of_window(output: ProcessOutput) -> bool:
     return isinstance(output, Tell) and output.notification.window is not None
 
 

@@ -318,8 +318,9 @@ def _reports(crossed: Counter[tuple[str, str]]) -> int:
 
 
 def _baseline(run: Iterable[SentMessage]) -> dict[Way, Crossed]:
-    """What would cross each link if nobody gathered: every message on its own way to whoever wants it."""
-    alone = [{**record, "gatherer": "none"} if record["kind"] == "topic" else record for record in RECORDS]
+    """What would cross each link about events if nobody gathered: every message on its own way to whoever wants it."""
+    about_events = [record for record in RECORDS if "window" not in record]
+    alone = [{**record, "gatherer": "none"} if record["kind"] == "topic" else record for record in about_events]
     snapshot = Snapshot()
     for version, record in enumerate(alone, 1):
         snapshot = snapshot.apply(version, f"{record['kind']}/{record['name']}", json.dumps(record).encode())

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from streaming.model.entry import Origin
-from streaming.model.inputs import Arrived, Heard, Input, Marked, Progressed, Refused, Ticked
-from streaming.model.links import PassedOn
+from streaming.model.inputs import Arrived, Input, Marked, Progressed, Refused, Ticked, arrival
 from streaming.wire import crossing
 from streaming.wire.codec import MessageLimits, decode_message
 from tidings import names
@@ -112,7 +111,4 @@ def _arrival(row: Any, origin: Origin, broker: str, value: bytes | None, limits:
         key = None if row.record_key is None else bytes(row.record_key)
         return Arrived(origin, broker, decode_message(value, limits), key, value)
     record, stamp = crossing.decode(value, limits)
-    size = len(value or b"")
-    if isinstance(record, PassedOn):
-        return Arrived(origin, broker, record.message, sender=sender, passed=record, stamp=stamp, size=size)
-    return Heard(origin, broker, sender, record, stamp, size)
+    return arrival(origin, sender, broker, record, stamp, len(value or b""))

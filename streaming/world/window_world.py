@@ -25,8 +25,8 @@ from streaming.windows.pipeline import step as side_step
 from streaming.windows.rules import WindowRules
 from streaming.windows.state import WindowState
 from streaming.wire.inputs import in_log_order
-from streaming.world.both import Both
-from streaming.world.one_broker import broker, link, snapshot
+from streaming.world.process import Process
+from streaming.world.records import broker, link, snapshot
 from tidings import names
 from tidings.control import Snapshot
 from tidings.message import Message
@@ -324,7 +324,7 @@ class World:
 
     def replayed(self) -> list[Notification]:
         """What is told if all that is in the log is decided again in one go."""
-        both = Both(self._plan_at, Rules(bucket="replay"), SERVICE)
+        both = Process(self._plan_at, Rules(bucket="replay"), SERVICE)
         rows = list(in_log_order([row for rows in self._log.values() for row in rows]))
         outputs = both.step([each for row in rows for each in self._inputs(row, None)])
         return [output.notification for output in outputs if isinstance(output, Tell)]

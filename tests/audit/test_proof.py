@@ -19,7 +19,7 @@ from streaming.broker.state import Rules
 from streaming.model.outputs import Outcome, PutAside
 from streaming.wire.codec import MessageLimits, decode_notification, encode_notification
 from streaming.wire.inputs import MARK, MESSAGE, TICK
-from streaming.world.one_broker import subscription, topic
+from streaming.world.records import subscription, topic
 from tidings import names
 from tidings.notification import Encoding
 from tidings.topic import Timing

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from clients.control import read_text
 from streaming.world.checking import Checked, check_text, check_whole
-from streaming.world.one_broker import broker, link, subscription, topic
+from streaming.world.records import broker, link, subscription, topic
 from testing.commands import Said, Tidings
 from tidings.control import Snapshot
 from tidings.errors import BadControl

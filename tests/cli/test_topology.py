@@ -15,7 +15,7 @@ import networkx as nx
 import pytest
 
 from clients.control import read_text
-from streaming.world.one_broker import advertisement, broker, link, snapshot, subscription, topic
+from streaming.world.records import advertisement, broker, link, snapshot, subscription, topic
 from testing.commands import Said, Tidings
 from topology.generators import KINDS, generate
 from topology.overlay import check, from_records, to_records

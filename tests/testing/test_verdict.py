@@ -12,7 +12,8 @@ from clients.log import Record
 from streaming.model.books import Books, total
 from streaming.model.outputs import PutAside, Tell
 from streaming.wire.codec import encode_notification
-from streaming.world.one_broker import Script, subscription, topic
+from streaming.world.one_broker import Script
+from streaming.world.records import subscription, topic
 from testing.chaos.soak import MEASURES, Sample, SoakPlan, grown
 from testing.chaos.verdict import judge
 from tidings import names

@@ -33,7 +33,7 @@ from streaming.model.books import Books
 from streaming.model.windows import WindowDecided
 from streaming.spark.windows import decision
 from streaming.wire import avro
-from streaming.world.one_broker import broker, link, subscription, topic
+from streaming.world.records import broker, link, subscription, topic
 from testing.service import RunningService, wait_for
 from testing.tls import Authority
 from tidings.control import Link

@@ -7,7 +7,8 @@ import pytest
 from streaming.broker import pacing, state_codec
 from streaming.broker.state import Rules
 from streaming.wire.codec import encode_notification
-from streaming.world.one_broker import Script, subscription, topic
+from streaming.world.one_broker import Script
+from streaming.world.records import subscription, topic
 from tidings.notification import Encoding
 
 START = 1_000_000

@@ -21,7 +21,8 @@ from streaming.spark.events import snapshot_path, to_records
 from streaming.wire import avro
 from streaming.wire.codec import MessageLimits, decode_message, encode_message
 from streaming.wire.inputs import TickerIdentity, read
-from streaming.world.one_broker import Script, broker, link, snapshot, subscription, topic
+from streaming.world.one_broker import Script
+from streaming.world.records import broker, link, snapshot, subscription, topic
 from tidings import names
 from tidings.control import Link, Snapshot
 from tidings.errors import BadControl, BadMessage, Unreadable

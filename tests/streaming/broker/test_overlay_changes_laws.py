@@ -18,7 +18,7 @@ from streaming.broker.state import Rules
 from streaming.model.books import Books
 from streaming.model.outputs import PutAside, Tell
 from streaming.wire.codec import MessageLimits, decode_message
-from streaming.world.one_broker import broker, link, subscription, topic
+from streaming.world.records import broker, link, subscription, topic
 from streaming.world.simulator import Simulator
 from streaming.world.window_world import World
 from tidings import event as events

@@ -6,7 +6,7 @@ from streaming.broker.desk import Desk
 from streaming.broker.progress import MOST_SAID, MOST_SERVICES, behind, heard_ms, note_progress, note_ways, reached_ms
 from streaming.broker.state import BucketState, Rules
 from streaming.model.inputs import Progressed
-from streaming.world.one_broker import broker, link, plan, subscription
+from streaming.world.records import broker, link, plan, subscription
 from topology.plan import Plan
 
 CHAIN = [*(broker(f"b{n}") for n in range(1, 6)), *(link(f"b{n}", f"b{n + 1}") for n in range(1, 5))]

@@ -16,7 +16,7 @@ from streaming.model.links import PassedOn, WindowRecord
 from streaming.model.outputs import PutAside
 from streaming.windows.link import LinkWindows
 from streaming.wire.codec import MessageLimits, decode_message
-from streaming.world.one_broker import advertisement, subscription, topic
+from streaming.world.records import advertisement, subscription, topic
 from streaming.world.window_reference import expected, late
 from streaming.world.window_world import BROKERS, OVERLAYS, World
 from tidings.topic import Deciding

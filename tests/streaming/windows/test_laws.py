@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streaming.world.one_broker import subscription, topic
+from streaming.world.records import subscription, topic
 from streaming.world.window_reference import expected
 from streaming.world.window_world import BROKERS, OVERLAYS, World
 from tidings.topic import Deciding

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from streaming.world.one_broker import subscription, topic
+from streaming.world.records import subscription, topic
 from streaming.world.window_reference import expected
 from streaming.world.window_world import OVERLAYS, World
 

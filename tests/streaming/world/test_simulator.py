@@ -8,7 +8,7 @@ import pytest
 
 from streaming.model.outputs import Decided, Send
 from streaming.wire import crossing
-from streaming.world.one_broker import broker, link, plan, subscription, topic
+from streaming.world.records import broker, link, plan, subscription, topic
 from streaming.world.simulator import Simulator
 from tidings.message import Message
 
