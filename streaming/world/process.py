@@ -27,7 +27,7 @@ class Process:
     As long as nobody asks for windows, the second costs nothing.
     """
 
-    __slots__ = ("_of_windows", "events", "offers", "plan_at", "rules", "windows")
+    __slots__ = ("_asked", "_of_windows", "_version", "events", "offers", "plan_at", "rules", "windows")
 
     def __init__(self, plan_at: Callable[[int], Plan], rules: Rules, service: str) -> None:
         self.plan_at = plan_at
@@ -37,6 +37,9 @@ class Process:
         self.offers: Sequence[Offer] = ()
         """What was offered to windows, last."""
         self._of_windows = WindowRules(service, hosted=rules.hosted)
+        self._version = 0
+        self._asked = False
+        """Whether anybody has asked for windows yet."""
 
     def step(self, inputs: Sequence[Input]) -> list[ProcessOutput]:
         """Take in what happened, and say what is to be done by either pipeline."""
@@ -46,7 +49,9 @@ class Process:
         """The same for inputs that have no tick, unless at the end: windows close by the clock."""
         self.events, outputs = step(self.events, inputs, self.plan_at, self.rules)
         version = self.events.version
-        if not self.windows.version and not (version and self.plan_at(version).windowed_topics):
+        if version != self._version:
+            self._version, self._asked = version, self._asked or bool(self.plan_at(version).windowed_topics)
+        if not self._asked:
             return outputs
         self.offers = [output for output in outputs if isinstance(output, Offer)]
         heard: list[WindowInput] = [Offered(self.rules.bucket, offer) for offer in self.offers]

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tidings.control import Snapshot
 from topology.plan import Plan
+
+
+class _Plans(dict[int, Plan]):
+    """Each is worked out once, when somebody first asks for it."""
+
+    def __init__(self, snapshots: Mapping[int, Snapshot]) -> None:
+        super().__init__()
+        self._snapshots = snapshots
+
+    def __missing__(self, version: int) -> Plan:
+        self[version] = Plan(self._snapshots[version])
+        return self[version]
 
 
 class Versions(dict[int, Snapshot]):
@@ -15,7 +27,9 @@ class Versions(dict[int, Snapshot]):
 
     def __init__(self) -> None:
         super().__init__({0: Snapshot()})
-        self._plans: dict[int, Plan] = {}
+        self._plans = _Plans(self)
+        self.plan_at: Callable[[int], Plan] = self._plans.__getitem__
+        """What follows from a version."""
 
     @property
     def latest(self) -> int:
@@ -30,13 +44,6 @@ class Versions(dict[int, Snapshot]):
     def plan(self) -> Plan:
         """What follows from the control data as it is now."""
         return self.plan_at(self.latest)
-
-    def plan_at(self, version: int) -> Plan:
-        """What follows from a version; worked out once."""
-        plan = self._plans.get(version)
-        if plan is None:
-            plan = self._plans[version] = Plan(self[version])
-        return plan
 
     def add(self, plan: Plan) -> int:
         """One more version, of which this follows."""

@@ -137,11 +137,13 @@ class VirtualTime:
         if windows.versions or (isinstance(happened, Heard) and isinstance(happened.record, WindowRecord)):
             # What a neighbour said counts, and what a tick named holds, when all before it has been read.
             self._mark_at(name, max(self.now_ms, clock_ms) + isinstance(happened, Heard))
-        closes_ms = windows.next_ms
-        if closes_ms <= clock_ms:  # it waits for somebody to say something, as happens with every tick
+        ends = [links.windows.next_ms for links in windows.links.values()]
+        closes_ms = min((end_ms for end_ms in ends if end_ms > clock_ms), default=NEVER)
+        if any(end_ms <= clock_ms < end_ms + self._rules.patience_ms + _TICK_MS for end_ms in ends):
+            # It waits for somebody to say something, as happens with every tick. What never comes is not waited for.
             if any(windows.gathered.values()) and self._said_ms <= self.now_ms:
                 self._say_progress()
-            closes_ms = (self.now_ms // _TICK_MS + 1) * _TICK_MS
+            closes_ms = min(closes_ms, (self.now_ms // _TICK_MS + 1) * _TICK_MS)
         if closes_ms < self._closing_ms:
             self._closing_ms = max(closes_ms, self.now_ms)
             heapq.heappush(self._heap, (self._closing_ms, next(self._order), _ALL, None))
