@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,11 +18,12 @@ from streaming.broker.state import BucketState, Rules
 from streaming.broker.step import step
 from streaming.model.books import Books, total
 from streaming.model.entry import Entry, Origin
-from streaming.model.inputs import Arrived, Input, Marked, Progressed, Refused, Ticked
+from streaming.model.inputs import Arrived, Input, Marked, Progressed, Refused, Ticked, arrival
 from streaming.model.links import PassedOn, Stamp
 from streaming.model.outputs import Decided, Output, PutAside, Tell
 from streaming.wire.codec import encode_message
-from tidings.control import Snapshot
+from streaming.world.versions import Versions
+from tidings import names
 from tidings.errors import Unreadable
 from tidings.message import Message
 from tidings.notification import Notification
@@ -40,7 +40,7 @@ class Script:
     rules: Rules = field(default_factory=Rules)
     now_ms: int = 1_000_000
     inputs: list[Input] = field(default_factory=list)
-    snapshots: dict[int, Snapshot] = field(default_factory=lambda: {0: Snapshot()})
+    snapshots: Versions = field(default_factory=Versions)
     _offset: int = 0
     _passed: int = 0
 
@@ -79,8 +79,8 @@ class Script:
         entry = Entry(Origin(f"publish.{sender}", 0, self._passed, entered_ms), None, encode_message(message))
         record = PassedOn(message, entered_ms if published_ms is None else published_ms, entry, 1, version)
         stamp = Stamp(sender, self._passed)
-        origin = Origin(f"link.{sender}.{broker}", 0, self._passed, self.now_ms)
-        self.inputs.append(Arrived(origin, broker, message, sender=sender, passed=record, stamp=stamp))
+        origin = Origin(names.link_topic(sender, broker), 0, self._passed, self.now_ms)
+        self.inputs.append(arrival(origin, sender, broker, record, stamp))
 
     def progress(self, done_ms: int, brokers: tuple[str, ...] | None = None, service: str = "all") -> None:
         """A service says that it has read all that was appended before, and written what follows."""
@@ -91,24 +91,18 @@ class Script:
 
     def control(self, *records: Mapping[str, Any], delete: tuple[str, ...] = ()) -> None:
         """The control data changes now; the clock ticks with the new version."""
-        snapshot = self.snapshots[max(self.snapshots)]
-        version = snapshot.version
-        changes = [(f"{r['kind']}/{r['name']}", json.dumps(r).encode()) for r in records]
-        for key, value in [*changes, *((key, None) for key in delete)]:
-            version += 1
-            snapshot = snapshot.apply(version, key, value)
-        self.snapshots[version] = snapshot
+        self.snapshots.change(records, delete)
         self.tick(0)
 
     def tick(self, after_ms: int = 1000, partitions: tuple[str, ...] = (PARTITION,)) -> None:
         """Time passes in silence: a tick, and a mark in every partition."""
         self.now_ms += after_ms
-        version = max(self.snapshots)
+        version = self.snapshots.latest
         self.inputs.append(Ticked(self.now_ms, version, partitions))
         self.inputs.extend(Marked(partition, self.now_ms, version) for partition in partitions)
 
     def plan_at(self, version: int) -> Plan:
-        return Plan(self.snapshots[version])
+        return self.snapshots.plan_at(version)
 
     def wait(self, ms: int) -> None:
         """Time passes and nobody says so."""

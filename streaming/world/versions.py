@@ -55,8 +55,8 @@ class Versions(dict[int, Snapshot]):
         """Apply control records and delete some by their keys, all in one version."""
         changes = [(f"{record['kind']}/{record['name']}", json.dumps(record).encode()) for record in records]
         changed = [*changes, *((key, None) for key in delete)]
-        snapshot = self.snapshot
-        version = snapshot.version + len(changed)
+        version = self.snapshot.version + max(1, len(changed))
+        snapshot = self.snapshot.passing_over(version)
         for key, value in changed:
             snapshot = snapshot.apply(version, key, value)
         self[version] = snapshot

@@ -20,7 +20,7 @@ from streaming.model.outputs import PutAside, Tell
 from streaming.wire.codec import MessageLimits, decode_message
 from streaming.world.records import broker, link, subscription, topic
 from streaming.world.simulator import Simulator
-from streaming.world.window_world import World
+from streaming.world.world import World
 from tidings import event as events
 from tidings.control import Snapshot
 from tidings.message import Message
