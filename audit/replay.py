@@ -10,6 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from clients import control
 from clients.connection import Connection
@@ -183,8 +184,8 @@ def cuts(
 def decide(log: Log, *, service: str | None, limits: MessageLimits, rules: Rules, timing: Timing, windows: bool = True) -> Replay:
     """Run a log through the plain logic; ``windows`` leaves out what is told of windows, which needs the whole log."""
     ticks = [(tick, row) for tick, row in log.ticks if service in (None, tick.service)]
-    plans: dict[int, Plan] = {}
     control_at = _control_at(log.history, timing)
+    plan_at = cache(lambda version: Plan(control_at(version)))
     whole = Replay({}, (), (), {}, control_at(max((tick.version for tick, _ in ticks), default=0)))
     for each, brokers in _served(ticks, log.brokers).items():
         # Of the others it hears how far they are. Where nobody ticks who is asked for, there is no clock at all.
@@ -192,7 +193,7 @@ def decide(log: Log, *, service: str | None, limits: MessageLimits, rules: Rules
         own += [row for row in log.rows if names.broker_of(row.kafka_topic) in brokers]
         happened = [input for row in in_log_order(own) for input in read(row, limits, TickerIdentity(each))]
         own_rules = rules if each is None else replace(rules, hosted=brokers)
-        process = Process(lambda v: plans.setdefault(v, Plan(control_at(v))), own_rules, str(each))
+        process = Process(plan_at, own_rules, str(each))
         outputs = process.step(happened)
         if not windows:
             outputs = [output for output in outputs if not _is_of_window(output)]

@@ -240,8 +240,9 @@ class World:
 
     def books(self, broker: str) -> Books:
         """What both pipelines have entered for a broker."""
-        states = [state for service in self._services.values() for state in (*service.events, *service.windows)]
-        return total([state.books[broker] for state in states if broker in state.books])
+        kept = [state.books for service in self._services.values() for state in service.events]
+        kept += [state.books for state in self.window_states]
+        return total([books[broker] for books in kept if broker in books])
 
     @property
     def plan(self) -> Plan:

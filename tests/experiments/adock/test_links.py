@@ -21,11 +21,12 @@ from topology.plan import Plan
 
 TOPIC = "row"
 BY_ITEMS = ("always-forward", "always-aggregate", "wad", "adock", "foresight")
-"""The deciders that look at items and ranges only. BAT counts by periods of time, and to it the time of the service is that of the
-last mark: it may begin a period later, and then decides otherwise."""
+"""The deciders that look at items and ranges only. BAT is left out: it counts by periods of time, and the time that it is told in
+the service is that of the last mark, so its periods are others."""
 STOCKS = AdockSetup(seed=3, data=adock_data.STOCK, rate=9, subscriptions=45, ratio=2.0, seconds=30)
 SENSORS = AdockSetup(seed=3, data=adock_data.TRAFFIC, rate=15, subscriptions=45, ratio=1.0, seconds=20)
 INTERWOVEN = AdockSetup(3, adock_data.STOCK, rate=12, subscriptions=30, ratio=2.0, seconds=25, crosswise=True, plain=False)
+POINTS = [*((STOCKS, each) for each in BY_ITEMS), (SENSORS, "adock"), (INTERWOVEN, "adock")]
 
 
 @pytest.fixture(autouse=True)
@@ -53,9 +54,12 @@ def planned(drawn: AdockWorld, decider: str) -> Plan:
 
 
 def with_windows_of_the_service(drawn: AdockWorld, asked: Plan) -> AdockWorld:
-    """Two things are otherwise in the service, and neither is a matter of what links decide. Windows begin at multiples of their
-    shift, not when a subscription is issued; so many ranges end at once, and then they are decided on by the order of their names,
-    which are those of interests. And at the end of a range, what is published at that very millisecond may come before it."""
+    """Two things differ in the service, and neither is a matter of what links decide.
+
+    Windows begin at multiples of their shift, not when a subscription is issued. So many ranges end at once, and then they are
+    decided on in the order of their names, which are those of interests. And what is published at the very millisecond at which a
+    range ends may come before that end.
+    """
     named = {name: each.interest or name for name, each in asked.snapshot.subscriptions.items()}
     assert len(set(named.values())) == len(named), "nobody shares windows with another"
     subscriptions = [replace(each, name=named[each.name], issued_ms=0) for each in drawn.subscriptions]
