@@ -119,8 +119,8 @@ class _Run(VirtualTime):
         self._seen: dict[tuple[Address, str], Seen] = {}
         self.start(_PROCESS, None)
         self._process = self.processes[_PROCESS]
-        # Windows count what enters after the tick that names their subscription.
-        self.tick(start_ms - 1, _PROCESS, self.versions.add(Plan(snapshot)))
+        # Windows count what enters after the tick that names their subscription. What is sent by it has come long before.
+        self.push(0, _PROCESS, Ticked(start_ms - 1, self.versions.add(Plan(snapshot)), (CLOCK,)))
 
     def process_of(self, broker: str) -> str:
         del broker
@@ -136,9 +136,7 @@ class _Run(VirtualTime):
             return
         value = None if happening.record is None else encoded(happening.record)
         held = self.versions.snapshot
-        version = self.versions.add(Plan(held.apply(held.version + 1, happening.key, value)))
-        self.push(at_ms, _PROCESS, Marked(CLOCK, at_ms))  # what was due by then is told by what held before
-        self.tick(at_ms, _PROCESS, version)
+        self.tick(at_ms, _PROCESS, self.versions.add(Plan(held.apply(held.version + 1, happening.key, value))))
 
     def _read(self, published: MessageLine) -> Input:
         # The line's number stands in for the offset: it says where to look.
@@ -181,11 +179,16 @@ class _Run(VirtualTime):
 
     def _step(self, name: str, happened: Input) -> Sequence[ProcessOutput]:
         if isinstance(happened, Ticked):
+            if self.steps:
+                self._take(name, Marked(CLOCK, self.now_ms))  # what was due by then is told by what held before
             self._adopt(self.versions[happened.version], happened.append_ms)
         elif isinstance(happened, Arrived | Refused):
             self._arrived[happened.origin] = happened
         elif isinstance(happened, Marked) and self._woken.get(name) == self.now_ms:
             del self._woken[name]
+        return self._take(name, happened)
+
+    def _take(self, name: str, happened: Input) -> Sequence[ProcessOutput]:
         outputs = super()._step(name, happened)
         self.outputs += [(output, self._broker_of(output, happened)) for output in outputs]
         self._counted |= {(each.topic, each.item.id) for each in self._process.offers if isinstance(each.item, Publication)}
@@ -232,7 +235,7 @@ class _Run(VirtualTime):
             books={broker: total(self._process.books_of(broker)) for broker in sorted(self._process.events.books)},
             snapshot=snapshot,
             start_ms=self._start_ms,
-            end_ms=max(self._start_ms, self.now_ms),
+            end_ms=self.now_ms,
             beats=frozenset(s.name for s in snapshot.subscriptions.values() if s.heartbeat_ms),
         )
 
