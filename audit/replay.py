@@ -10,6 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from clients import control
 from clients.connection import Connection
@@ -23,7 +24,7 @@ from streaming.wire.clock import Tick, TickerIdentity, decode_tick
 from streaming.wire.inputs import MESSAGE, in_log_order, kind_of, read
 from streaming.wire.message import MessageLimits
 from streaming.wire.record import Record
-from streaming.world.both import Both, BothOutput
+from streaming.world.process import Process, ProcessOutput
 from tidings import names
 from tidings.control import Snapshot
 from tidings.topic import Timing
@@ -36,7 +37,7 @@ class Replay:
 
     services: Mapping[str | None, frozenset[str]]
     inputs: tuple[Input, ...]
-    outputs: tuple[BothOutput, ...]
+    outputs: tuple[ProcessOutput, ...]
     books: dict[str, Books]
     control: Snapshot
     """The control data that holds now."""
@@ -50,12 +51,12 @@ class Replay:
         service: str | None,
         brokers: frozenset[str],
         inputs: Iterable[Input],
-        outputs: Iterable[BothOutput],
-        both: Both,
+        outputs: Iterable[ProcessOutput],
+        process: Process,
     ) -> Replay:
         """This and what one more service did."""
-        state = both.main
-        books = {broker: total(both.books_of(broker)) for broker in sorted(state.books.keys() | both.side.books.keys())}
+        state = process.events
+        books = {broker: total(process.books_of(broker)) for broker in sorted(state.books.keys() | process.windows.books.keys())}
         own = {broker: found for broker, found in books.items() if broker in brokers or service is None}
         return replace(
             self,
@@ -171,8 +172,8 @@ def cuts(
 def decide(log: Log, *, service: str | None, limits: MessageLimits, rules: Rules, timing: Timing, windows: bool = True) -> Replay:
     """Run a log through the plain logic; ``windows`` leaves out what is told of windows, which needs the whole log."""
     ticks = [(tick, row) for tick, row in log.ticks if service in (None, tick.service)]
-    plans: dict[int, Plan] = {}
     control_at = _control_at(log.history, timing)
+    plan_at = cache(lambda version: Plan(control_at(version)))
     whole = Replay({}, (), (), {}, control_at(max((tick.version for tick, _ in ticks), default=0)))
     for each, brokers in _served(ticks, log.brokers).items():
         # Of the others it hears how far they are. Where nobody ticks who is asked for, there is no clock at all.
@@ -180,15 +181,15 @@ def decide(log: Log, *, service: str | None, limits: MessageLimits, rules: Rules
         own += [row for row in log.rows if names.broker_of(row.kafka_topic) in brokers]
         happened = [input for row in in_log_order(own) for input in read(row, limits, TickerIdentity(each))]
         own_rules = rules if each is None else replace(rules, hosted=brokers)
-        both = Both(lambda v: plans.setdefault(v, Plan(control_at(v))), own_rules, str(each))
-        outputs = both.step(happened)
+        process = Process(plan_at, own_rules, str(each))
+        outputs = process.step(happened)
         if not windows:
             outputs = [output for output in outputs if not _is_of_window(output)]
-        whole = whole.with_part(each, brokers, happened, outputs, both)
+        whole = whole.with_part(each, brokers, happened, outputs, process)
     return whole
 
 
-def _is_of_window(output: BothOutput) -> bool:
+def _is_of_window(output: ProcessOutput) -> bool:
     return isinstance(output, Tell) and output.notification.window is not None
 
 

@@ -13,7 +13,7 @@ from clients.connection import Connection
 from clients.log import scan
 from streaming.model.outputs import Decided, Outcome, Tell
 from streaming.wire.notification import decode_notification
-from streaming.world.both import BothOutput
+from streaming.world.process import ProcessOutput
 from tidings.message import Message
 from tidings.notification import Notification
 
@@ -93,7 +93,7 @@ def story(replay: Replay, found: Mapping[str, Delivered]) -> list[Reported | Sto
     return sorted(entries, key=lambda entry: entry.at_ms)
 
 
-def _carriers(decided: Decided, later: Iterable[BothOutput]) -> tuple[str, ...]:
+def _carriers(decided: Decided, later: Iterable[ProcessOutput]) -> tuple[str, ...]:
     """For each subscription the first notification that told what the message added."""
     if decided.outcome is not Outcome.HELD:
         return ()

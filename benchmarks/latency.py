@@ -14,7 +14,7 @@ from clients.subscriber import Subscriber
 from clients.topics import delivery_specs, ensure_topics
 from producers.publisher import Publisher
 from streaming.wire.notification import encode_notification
-from streaming.world.one_broker import subscription, topic
+from streaming.world.records import subscription, topic
 from testing.service import RunningService
 from tidings.message import Message
 from tidings.notification import Encoding, Notification, Reason

@@ -16,7 +16,7 @@ from streaming.wire.clock import MARK_START, Tick, decode_tick, encode_tick
 from streaming.wire.message import MessageLimits
 from streaming.wire.notification import encode_notification
 from streaming.wire.record import Record
-from streaming.world.one_broker import subscription, topic
+from streaming.world.records import subscription, topic
 from tidings import names
 from tidings.topic import Timing
 

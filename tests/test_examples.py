@@ -1,4 +1,4 @@
-"""The examples in docstrings are what the code does."""
+"""The examples in docstrings, and those of the manual that are typed in, are what the code does."""
 
 from __future__ import annotations
 
@@ -21,5 +21,11 @@ WITH_EXAMPLES = sorted(
 @pytest.mark.parametrize("name", WITH_EXAMPLES)
 def test_examples(name: str):
     found = doctest.testmod(importlib.import_module(name))
+    assert found.attempted > 0
+    assert found.failed == 0
+
+
+def test_examples_of_the_world_in_memory():
+    found = doctest.testfile(str(ROOT / "docs" / "testing.md"), module_relative=False)
     assert found.attempted > 0
     assert found.failed == 0

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from streaming.model.inputs import Arrived, Input
 from streaming.model.outputs import Send
+from streaming.world.process import ProcessOutput
 from streaming.world.simulator import Delay, Simulator
 from tidings.control import Snapshot
 from tidings.message import Message
@@ -162,14 +163,14 @@ class TimedSimulator(Simulator):
         self._apart_ns = 0
         super().__init__(plan, delay, sizes=sizes)
 
-    def _step(self, broker: str, happened: Input) -> None:
+    def _step(self, name: str, happened: Input) -> Sequence[ProcessOutput]:
         if not isinstance(happened, Arrived):
-            super()._step(broker, happened)
-            return
+            return super()._step(name, happened)
         self._apart_ns = 0
         began_ns = process_time_ns()
-        super()._step(broker, happened)
-        self.cpu_ns[broker] += process_time_ns() - began_ns - self._apart_ns
+        outputs = super()._step(name, happened)
+        self.cpu_ns[name] += process_time_ns() - began_ns - self._apart_ns
+        return outputs
 
     def _send(self, send: Send) -> None:
         began_ns = process_time_ns()

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from streaming.model.entry import Origin
-from streaming.model.inputs import Arrived, Heard, Input, Marked, Progressed, Refused, Ticked
-from streaming.model.links import PassedOn
+from streaming.model.inputs import Arrived, Input, Marked, Progressed, Refused, Ticked, arrival
 from streaming.wire.clock import MARK_START, TickerIdentity, decode_tick
 from streaming.wire.link import decode_link
 from streaming.wire.message import MessageLimits, decode_message
@@ -74,7 +73,4 @@ def _arrival(row: Record, origin: Origin, broker: str, value: bytes | None, limi
     if sender is None:
         return Arrived(origin, broker, decode_message(value, limits), row.key, value)
     record, stamp = decode_link(value, limits)
-    size = len(value or b"")
-    if isinstance(record, PassedOn):
-        return Arrived(origin, broker, record.message, sender=sender, passed=record, stamp=stamp, size=size)
-    return Heard(origin, broker, sender, record, stamp, size)
+    return arrival(origin, sender, broker, record, stamp, len(value or b""))

@@ -5,24 +5,22 @@ All brokers are in one bucket, links take no time unless told so, and after the 
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from itertools import count
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from streaming.broker.state import NEVER, BucketState, Rules
+from streaming.broker.state import NEVER, Rules
 from streaming.model.address import Address
 from streaming.model.books import Books, total
 from streaming.model.entry import Origin
 from streaming.model.inputs import Arrived, Heard, Input, Marked, Progressed, Refused, Ticked
-from streaming.model.links import PassedOn
-from streaming.model.outputs import Decided, MessageReason, Outcome, PutAside, Send, Tell
-from streaming.notify.pace import HEARTBEAT
+from streaming.model.items import Publication
+from streaming.model.outputs import Decided, MessageReason, Outcome, PutAside, Tell
 from streaming.wire.message import MessageLimits, decode_message
-from streaming.world.both import Both, BothOutput
-from streaming.world.script import ControlLine, Line, MessageLine, encoded
+from streaming.world.process import Process, ProcessOutput
+from streaming.world.script import Line, MessageLine, encoded
 from streaming.world.silence import Came, Seen, Untold, untold
+from streaming.world.virtual_time import CLOCK, VirtualTime
 from tidings import event as events
 from tidings import names
 from tidings.control import Snapshot
@@ -31,7 +29,7 @@ from tidings.message import Message
 from tidings.notification import Notification, Reason
 from topology.plan import Plan
 
-_CLOCK = "dry-run"
+_PROCESS = "dry-run"
 _GRAIN_MS = 1000
 
 # ---- what came of it --------------------------------------------------------------------------------------------------
@@ -94,165 +92,151 @@ def dry_run(
     hop_ms: int = 0,
 ) -> DryRun:
     """Let it all happen. ``hop_ms`` is how long a record takes over a link."""
-    run = _Run(snapshot, replace(rules or Rules(), hosted=None), limits or MessageLimits(), hop_ms)
     ordered = sorted(happenings, key=lambda happening: happening.at_ms)
     start_ms = ordered[0].at_ms if ordered else 0
-    run.adopt(snapshot, start_ms - 1)  # windows count what enters after the tick that names their subscription
+    run = _Run(snapshot, start_ms, rules or Rules(), limits or MessageLimits(), hop_ms)
     for happening in ordered:
-        run.push(happening.at_ms, happening)
-    run.go()
-    return run.result(start_ms)
+        run.line(happening)
+    run.run()
+    return run.result()
 
 
-@dataclass
-class _Run:
-    snapshot: Snapshot
-    rules: Rules
-    limits: MessageLimits
-    hop_ms: int
-    now_ms: int = 0
-    outputs: list[tuple[BothOutput, str]] = field(default_factory=list)
-    """With the broker where it was decided; for a notification, that of its subscription."""
-    came: dict[str, Came] = field(default_factory=dict)
-    _arrived: dict[Origin, Arrived | Refused] = field(default_factory=dict)
-    _lines: dict[Origin, int] = field(default_factory=dict)
-    _seen: dict[tuple[Address, str], Seen] = field(default_factory=dict)
-    _plans: dict[int, Plan] = field(default_factory=dict)
-    _heap: list[tuple[int, int, Line | Input]] = field(default_factory=list)
-    _order: Iterator[int] = field(default_factory=count)
-    _wakes_ms: int = NEVER
-    _said_ms: int = -1
+class _Run(VirtualTime):
+    """One process serves all brokers."""
 
-    def __post_init__(self) -> None:
-        self.both = Both(self._plans.__getitem__, self.rules, _CLOCK)
+    def __init__(self, snapshot: Snapshot, start_ms: int, rules: Rules, limits: MessageLimits, hop_ms: int) -> None:
+        super().__init__(lambda *_: hop_ms, rules=rules)
+        self.came: dict[str, Came] = {}
+        self.outputs: list[tuple[ProcessOutput, str]] = []
+        """With the broker where it was decided; for a notification, that of its subscription."""
+        self._limits = limits
+        self._hop_ms = hop_ms
+        self._start_ms = start_ms
+        self._arrived: dict[Origin, Arrived | Refused] = {}
+        self._counted: set[tuple[str, str]] = set()
+        """What was offered to windows: the topic, and the id of the message or the event."""
+        self._lines: dict[Origin, int] = {}
+        self._seen: dict[tuple[Address, str], Seen] = {}
+        self.start(_PROCESS, None)
+        self._process = self.processes[_PROCESS]
+        # Windows count what enters after the tick that names their subscription. What is sent by it has come long before.
+        self.push(0, _PROCESS, Ticked(start_ms - 1, self.versions.add(Plan(snapshot)), (CLOCK,)))
 
-    @property
-    def state(self) -> BucketState:
-        return self.both.main
+    def process_of(self, broker: str) -> str:
+        del broker
+        return _PROCESS
 
-    # ---- time ---------------------------------------------------------------------------------------------------------
+    # ---- what happens -------------------------------------------------------------------------------------------------
 
-    def push(self, at_ms: int, happening: Line | Input) -> None:
-        heapq.heappush(self._heap, (at_ms, next(self._order), happening))
-
-    def adopt(self, snapshot: Snapshot, at_ms: int) -> None:
-        """From here on this control data holds."""
-        self.snapshot = snapshot
-        version = len(self._plans) + 1
-        self._plans[version] = Plan(snapshot)
-        for name, subscription in snapshot.subscriptions.items():
-            since_ms = self.came[name].since_ms if name in self.came else at_ms
-            self.came[name] = Came(subscription, since_ms)
-        for name, came in self.came.items():
-            if name not in snapshot.subscriptions and came.until_ms is None:
-                self.came[name] = replace(came, until_ms=at_ms)
-        self._step(Ticked(at_ms, version, (_CLOCK,)))
-
-    def go(self) -> None:
+    def line(self, happening: Line) -> None:
         """What happens at the same time happens in the order of the file."""
-        while self._heap:
-            self.now_ms, _, happening = heapq.heappop(self._heap)
-            match happening:
-                case ControlLine(_, at_ms, key, record):
-                    self._step(Marked(_CLOCK, at_ms))  # what was due by then is told by what held before
-                    value = None if record is None else encoded(record)
-                    self.adopt(self.snapshot.apply(self.snapshot.version + 1, key, value), at_ms)
-                case MessageLine():
-                    self._step(self._read(happening))
-                case Marked():
-                    self._wakes_ms = NEVER if self._wakes_ms == self.now_ms else self._wakes_ms
-                    self._step(happening)
-                case _:
-                    self._step(happening)
+        at_ms = happening.at_ms
+        if isinstance(happening, MessageLine):
+            self.push(at_ms, _PROCESS, self._read(happening))
+            return
+        value = None if happening.record is None else encoded(happening.record)
+        held = self.versions.snapshot
+        self.tick(at_ms, _PROCESS, self.versions.add(Plan(held.apply(held.version + 1, happening.key, value))))
 
     def _read(self, published: MessageLine) -> Input:
         # The line's number stands in for the offset: it says where to look.
         origin = Origin(names.publish_topic(published.broker), 0, published.line, published.at_ms)
         self._lines[origin] = published.line
         try:
-            return Arrived(origin, published.broker, decode_message(published.value, self.limits), None, published.value)
+            return Arrived(origin, published.broker, decode_message(published.value, self._limits), None, published.value)
         except BadMessage as error:
             return Refused(origin, published.broker, error.reason, error.detail)
 
-    def _step(self, happened: Input) -> None:
-        outputs = self.both.step((happened,))
-        if isinstance(happened, Arrived | Refused):
+    def _look_ahead(self, name: str, process: Process, happened: Input) -> None:
+        """There is one clock, so the marks that one broker needs are there for all."""
+        state, windows = process.events, process.windows
+        closes_ms = windows.next_ms
+        if isinstance(happened, Marked) and self.now_ms > self._said_ms and (state.ending or closes_ms <= state.clock_ms):
+            # All that happened before now has been sent, and will have come when a hop has passed.
+            self._said_ms = said_ms = self.now_ms + self._hop_ms
+            self.push(said_ms, name, Progressed(said_ms, CLOCK, None, self.now_ms, state.version))
+            self.push(said_ms + 1, name, Marked(CLOCK, said_ms + 1))
+        if closes_ms <= state.clock_ms and isinstance(happened, Marked):
+            closes_ms = NEVER  # these windows wait for somebody to say something: that time passes is not enough
+        next_ms = min(state.wake_ms if state.slots else NEVER, closes_ms)
+        if next_ms < NEVER:
+            self._mark_at(name, self._grain(max(next_ms, self.now_ms, state.clock_ms + 1)))
+
+    def _mark_at(self, name: str, at_ms: int) -> None:
+        """A mark comes even if another comes before: how often brokers say how far their windows are depends on it."""
+        if at_ms < self._woken.get(name, NEVER):
+            self._woken[name] = at_ms
+            self.push(at_ms, name, Marked(CLOCK, at_ms))
+
+    def _grain(self, at_ms: int) -> int:
+        """Each timer fires at its own time, whenever the mark that lets it is: exact marks only matter to what then crosses a
+        link. Elsewhere they come together, the fewer the more there is to look through at each."""
+        state = self._process.events
+        if self.versions.plan_at(state.version).overlay.links:
+            return at_ms
+        grain_ms = _GRAIN_MS * (1 + len(state.slots) // 100)
+        return -(-at_ms // grain_ms) * grain_ms
+
+    def _step(self, name: str, happened: Input) -> Sequence[ProcessOutput]:
+        if isinstance(happened, Ticked):
+            if self.steps:
+                self._take(name, Marked(CLOCK, self.now_ms))  # what was due by then is told by what held before
+            self._adopt(self.versions[happened.version], happened.append_ms)
+        elif isinstance(happened, Arrived | Refused):
             self._arrived[happened.origin] = happened
-        for output in outputs:
-            if isinstance(output, Send):
-                self.push(self.now_ms + self.hop_ms, self._arrival(output))
-            self.outputs.append((output, self._broker_of(output, happened)))
+        elif isinstance(happened, Marked) and self._woken.get(name) == self.now_ms:
+            del self._woken[name]
+        return self._take(name, happened)
+
+    def _take(self, name: str, happened: Input) -> Sequence[ProcessOutput]:
+        outputs = super()._step(name, happened)
+        self.outputs += [(output, self._broker_of(output, happened)) for output in outputs]
+        self._counted |= {(each.topic, each.item.id) for each in self._process.offers if isinstance(each.item, Publication)}
         if isinstance(happened, Arrived | Heard):
             self._look(happened, outputs)
-        if isinstance(happened, Marked) and self.now_ms > self._said_ms and self._waits_for_progress():
-            # All that happened before now has been sent, and will have come when a hop has passed.
-            self._said_ms = said_ms = self.now_ms + self.hop_ms
-            self.push(said_ms, Progressed(said_ms, _CLOCK, None, self.now_ms, self.state.version))
-            self.push(said_ms + 1, Marked(_CLOCK, said_ms + 1))
-        if (self.state.slots or self.both.side.is_open) and (wake_ms := self._next_mark_ms(happened)) < self._wakes_ms:
-            self._wakes_ms = wake_ms
-            self.push(wake_ms, Marked(_CLOCK, wake_ms))
+        return outputs
 
-    def _waits_for_progress(self) -> bool:
-        """Whether events that have ended, or windows of events, wait for what may be on its way to the broker that gathers."""
-        return bool(self.state.ending) or self.both.side.next_ms <= self.state.clock_ms
+    def _adopt(self, snapshot: Snapshot, at_ms: int) -> None:
+        """From here on this control data holds."""
+        for name, subscription in snapshot.subscriptions.items():
+            since_ms = self.came[name].since_ms if name in self.came else at_ms
+            self.came[name] = Came(subscription, since_ms)
+        for name, came in self.came.items():
+            if name not in snapshot.subscriptions and came.until_ms is None:
+                self.came[name] = replace(came, until_ms=at_ms)
 
-    def _next_mark_ms(self, happened: Input) -> int:
-        """When the next mark comes. Each timer fires at its own time, whenever the mark that lets it is.
-
-        So exact marks only matter to what then crosses a link. Elsewhere they come together, the fewer the more there is to
-        look through at each.
-        """
-        side_ms = self.both.side.next_ms
-        if side_ms <= self.state.clock_ms and isinstance(happened, Marked):
-            side_ms = NEVER  # these windows wait for somebody to say something: that time passes is not enough
-        next_ms = min(self.state.wake_ms if self.state.slots else NEVER, side_ms)
-        wake_ms = max(next_ms, self.now_ms, self.state.clock_ms + 1)  # a mark must be later than the last
-        if wake_ms >= NEVER or self._plans[len(self._plans)].overlay.links:
-            return min(wake_ms, NEVER)
-        grain_ms = _GRAIN_MS * (1 + len(self.state.slots) // 100)
-        return -(-wake_ms // grain_ms) * grain_ms
-
-    def _arrival(self, send: Send) -> Input:
-        record, at_ms = send.record, self.now_ms + self.hop_ms
-        origin = Origin(names.link_topic(send.sender, send.to), 0, next(self._order), at_ms)
-        if isinstance(record, PassedOn):
-            return Arrived(origin, send.to, record.message, sender=send.sender, passed=record, stamp=send.stamp)
-        return Heard(origin, send.to, send.sender, record, send.stamp)
-
-    def _broker_of(self, output: BothOutput, happened: Input) -> str:
+    def _broker_of(self, output: ProcessOutput, happened: Input) -> str:
         if isinstance(output, Tell):
             return self.came[output.notification.subscription].subscription.broker
         return getattr(happened, "broker", "")
 
-    def _look(self, happened: Arrived | Heard, outputs: list[BothOutput]) -> None:
+    def _look(self, happened: Arrived | Heard, outputs: Sequence[ProcessOutput]) -> None:
         """Note the events that this is about."""
         at = happened.at
-        slot = self.state.slots.get(at)
+        slot = self._process.events.slots.get(at)
         for event in slot.open if slot else ():
             self._seen[at, event.id] = Seen.opened(event)
         if isinstance(happened, Arrived):
             # A measurement is an event of its own, and over at once.
             for output in outputs:
                 if isinstance(output, Decided) and output.event is not None and (at, output.event) not in self._seen:
-                    report = events.report(
-                        happened.message, happened.published_ms, self.snapshot.topic(at.topic), self.rules.bounds
-                    )
+                    declared = self.versions[self._process.events.version].topic(at.topic)
+                    report = events.report(happened.message, happened.published_ms, declared, self._rules.bounds)
                     self._seen[at, output.event] = Seen.measured(output.event, at, happened, report)
 
     # ---- what came of it ----------------------------------------------------------------------------------------------
 
-    def result(self, start_ms: int) -> DryRun:
-        told = tuple(self._told())
+    def result(self) -> DryRun:
+        told, snapshot = tuple(self._told()), self.versions.snapshot
         return DryRun(
             told=told,
             fates=tuple(self._fates(told)),
             untold=tuple(self._untold(told)),
-            books={broker: total(self.both.books_of(broker)) for broker in sorted(self.state.books)},
-            snapshot=self.snapshot,
-            start_ms=start_ms,
+            books={broker: total(self._process.books_of(broker)) for broker in sorted(self._process.events.books)},
+            snapshot=snapshot,
+            start_ms=self._start_ms,
             end_ms=self.now_ms,
-            beats=frozenset(s.name for s in self.snapshot.subscriptions.values() if HEARTBEAT.asked_by(s)),
+            beats=frozenset(s.name for s in snapshot.subscriptions.values() if s.heartbeat_ms),
         )
 
     def _told(self) -> Iterator[Told]:
@@ -299,7 +283,7 @@ class _Run:
         late = put.detail if put else ""
         if put and put.reason == MessageReason.CUT_OFF:
             return replace(fate, outcome=Outcome.LATE, reason=str(MessageReason.CUT_OFF), detail=late)
-        if not self.both.counted.isdisjoint({(fate.message.topic, name) for name in (fate.message.message_id, fate.event or "")}):
+        if not self._counted.isdisjoint({(fate.message.topic, name) for name in (fate.message.message_id, fate.event or "")}):
             return replace(fate, reason=str(MessageReason.WINDOWED), detail=late)
         return replace(fate, outcome=Outcome.LATE, reason=str(MessageReason.WINDOW_CLOSED), detail=late) if late else fate
 
@@ -309,7 +293,7 @@ class _Run:
             for output, _ in self.outputs
             if isinstance(output, PutAside) and isinstance(came := self._arrived.get(output.origin), Arrived)
         }
-        plan = self._plans[len(self._plans)]
+        plan = self.versions.plan
         for name in sorted(self.came):
             about = [(event, news) for each in told for event, news in _says(each.notification, name)]
             yield from untold(plan, self.came[name], list(self._seen.values()), about, aside)

@@ -1,5 +1,6 @@
 """A test kit: a broker whose clock you move by hand.
 
+>>> from streaming.world.records import subscription
 >>> script = Script()
 >>> script.control(subscription("ops"))
 >>> script.publish({"what": "fire"})
@@ -9,21 +10,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from streaming.broker.state import BucketState, Rules
 from streaming.broker.step import step
 from streaming.model.books import Books, total
 from streaming.model.entry import Entry, Origin
-from streaming.model.inputs import Arrived, Input, Marked, Progressed, Refused, Ticked
+from streaming.model.inputs import Arrived, Input, Marked, Progressed, Refused, Ticked, arrival
 from streaming.model.links import PassedOn, Stamp
 from streaming.model.outputs import Decided, Output, PutAside, Tell
 from streaming.wire.message import encode_message
+from streaming.world.versions import Versions
 from tidings import names
-from tidings.control import Snapshot
 from tidings.errors import Unreadable
 from tidings.message import Message
 from tidings.notification import Notification
@@ -33,44 +33,6 @@ from topology.plan import Plan
 PARTITION = names.partition_name(names.publish_topic("b1"), 0)
 
 
-def subscription(name: str, topic: str = "incident", **more: Any) -> dict[str, Any]:
-    """A subscription's control record."""
-    return {"kind": "subscription", "name": name, "subscriber": name, "topic": topic, **more}
-
-
-def topic(name: str = "incident", **more: Any) -> dict[str, Any]:
-    """A topic's control record."""
-    return {"kind": "topic", "name": name, **more}
-
-
-def broker(name: str) -> dict[str, Any]:
-    """A broker's control record."""
-    return {"kind": "broker", "name": name}
-
-
-def link(a: str, b: str, **more: Any) -> dict[str, Any]:
-    """A link's control record."""
-    return {"kind": "link", "name": f"{a}-{b}", "a": a, "b": b, **more}
-
-
-def advertisement(name: str, broker: str, topic: str = "incident") -> dict[str, Any]:
-    """An advertisement's control record."""
-    return {"kind": "advertisement", "name": name, "broker": broker, "topic": topic}
-
-
-def snapshot(*records: Mapping[str, Any]) -> Snapshot:
-    """The control data that these records make, all of them at once: what two such have in common is the same."""
-    made = Snapshot()
-    for version, record in enumerate(records, 1):
-        made = made.apply(version, f"{record['kind']}/{record['name']}", json.dumps(record).encode())
-    return replace(made, since=dict.fromkeys(made.records, 1))
-
-
-def plan(*records: Mapping[str, Any]) -> Plan:
-    """What follows from these control records."""
-    return Plan(snapshot(*records))
-
-
 @dataclass
 class Script:
     """Records what happens at a broker; `run` gives it to `step`, in one piece or cut into batches."""
@@ -78,7 +40,7 @@ class Script:
     rules: Rules = field(default_factory=Rules)
     now_ms: int = 1_000_000
     inputs: list[Input] = field(default_factory=list)
-    snapshots: dict[int, Snapshot] = field(default_factory=lambda: {0: Snapshot()})
+    snapshots: Versions = field(default_factory=Versions)
     _offset: int = 0
     _passed: int = 0
 
@@ -118,7 +80,7 @@ class Script:
         record = PassedOn(message, entered_ms if published_ms is None else published_ms, entry, 1, version)
         stamp = Stamp(sender, self._passed)
         origin = Origin(names.link_topic(sender, broker), 0, self._passed, self.now_ms)
-        self.inputs.append(Arrived(origin, broker, message, sender=sender, passed=record, stamp=stamp))
+        self.inputs.append(arrival(origin, sender, broker, record, stamp))
 
     def progress(self, done_ms: int, brokers: tuple[str, ...] | None = None, service: str = "all") -> None:
         """A service says that it has read all that was appended before, and written what follows."""
@@ -129,24 +91,18 @@ class Script:
 
     def control(self, *records: Mapping[str, Any], delete: tuple[str, ...] = ()) -> None:
         """The control data changes now; the clock ticks with the new version."""
-        snapshot = self.snapshots[max(self.snapshots)]
-        version = snapshot.version
-        changes = [(f"{r['kind']}/{r['name']}", json.dumps(r).encode()) for r in records]
-        for key, value in [*changes, *((key, None) for key in delete)]:
-            version += 1
-            snapshot = snapshot.apply(version, key, value)
-        self.snapshots[version] = snapshot
+        self.snapshots.change(records, delete)
         self.tick(0)
 
     def tick(self, after_ms: int = 1000, partitions: tuple[str, ...] = (PARTITION,)) -> None:
         """Time passes in silence: a tick, and a mark in every partition."""
         self.now_ms += after_ms
-        version = max(self.snapshots)
+        version = self.snapshots.latest
         self.inputs.append(Ticked(self.now_ms, version, partitions))
         self.inputs.extend(Marked(partition, self.now_ms, version) for partition in partitions)
 
     def plan_at(self, version: int) -> Plan:
-        return Plan(self.snapshots[version])
+        return self.snapshots.plan_at(version)
 
     def wait(self, ms: int) -> None:
         """Time passes and nobody says so."""

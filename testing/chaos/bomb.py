@@ -11,7 +11,7 @@ from statistics import median, median_low
 
 from producers.publisher import Publisher
 from service.kafka.java import find_java
-from streaming.world.one_broker import subscription
+from streaming.world.records import subscription
 from testing.chaos import processes
 from testing.chaos.scenarios import PromiseBroken, Scale
 from testing.chaos.stage import Stage, staged

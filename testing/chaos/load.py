@@ -13,7 +13,7 @@ from clients.connection import Connection
 from producers.incidents import incidents
 from producers.publisher import Publisher
 from producers.workload import SentMessage, dated
-from streaming.world.one_broker import subscription, topic
+from streaming.world.records import subscription, topic
 
 CONTROL = (
     topic(fields={"severity": "max", "injured": "max", "tags": "union"}, hold_ms=400, window_ms=6000),

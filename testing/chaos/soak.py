@@ -19,7 +19,7 @@ from random import Random
 from statistics import median
 
 from service.kafka.java import find_java
-from streaming.world.one_broker import subscription
+from streaming.world.records import subscription
 from testing.chaos import processes
 from testing.chaos.load import Load
 from testing.chaos.scenarios import PromiseBroken

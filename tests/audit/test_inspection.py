@@ -12,7 +12,7 @@ from audit.proof import conclude
 from audit.written import Written
 from streaming.wire.notification import decode_notification, encode_notification
 from streaming.wire.record import Record
-from streaming.world.one_broker import subscription, topic
+from streaming.world.records import subscription, topic
 from testing.logs import RULES, HandmadeLog, as_written, decided
 from tidings.notification import Encoding, Reason
 from tidings.topic import Timing

@@ -18,7 +18,7 @@ from clients import control
 from streaming.model.outputs import Outcome
 from streaming.wire.notification import decode_notification, encode_notification
 from streaming.wire.record import Record
-from streaming.world.one_broker import subscription
+from streaming.world.records import subscription
 from testing.logs import RULES, WINDOW_MS, HandmadeLog, as_written, decided
 from tidings.notification import Encoding
 from tidings.topic import Timing

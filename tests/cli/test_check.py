@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.world.checking import Checked, check_text, check_whole
-from streaming.world.one_broker import broker, link, subscription, topic
+from streaming.world.records import broker, link, subscription, topic
 from testing.commands import Said, Tidings
 from tidings.control import Snapshot
 from tidings.control.files import read_text

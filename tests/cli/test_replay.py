@@ -16,7 +16,7 @@ from audit.proof import Proof
 from cli import connecting
 from cli.main import run
 from producers.publisher import Publisher
-from streaming.world.one_broker import subscription, topic
+from streaming.world.records import subscription, topic
 from testing.commands import Said, Tidings
 from testing.service import RunningService, wait_for
 from tidings.message import Message

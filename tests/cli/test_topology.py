@@ -14,7 +14,7 @@ from typing import Any
 import networkx as nx
 import pytest
 
-from streaming.world.one_broker import advertisement, broker, link, snapshot, subscription, topic
+from streaming.world.records import advertisement, broker, link, snapshot, subscription, topic
 from testing.commands import Said, Tidings
 from tidings.control.files import read_text
 from topology.generators import KINDS, generate

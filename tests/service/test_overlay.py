@@ -17,7 +17,7 @@ from producers.publisher import Publisher
 from service.kafka.embedded import EmbeddedKafka
 from service.kafka.java import Java
 from streaming.model.outputs import Outcome
-from streaming.world.one_broker import broker, link, plan, subscription, topic
+from streaming.world.records import broker, link, plan, subscription, topic
 from streaming.world.simulator import Simulator
 from testing.service import RunningService, wait_for
 from tidings.message import Message

@@ -8,7 +8,7 @@ from typing import Any
 from service.queries import Queries
 from service.supervisor import SupervisedQuery
 from streaming.spark.pipelines import EVENTS, PIPELINES, WINDOWS
-from streaming.world.one_broker import snapshot, subscription, topic
+from streaming.world.records import snapshot, subscription, topic
 
 THIRD = replace(
     WINDOWS,

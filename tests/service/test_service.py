@@ -14,7 +14,7 @@ from clients.subscriber import Subscriber
 from producers.publisher import Publisher
 from service.directory.directory import ServiceDirectory
 from streaming.wire.message import encode_message
-from streaming.world.one_broker import subscription, topic
+from streaming.world.records import subscription, topic
 from testing.service import RunningService, wait_for
 from tidings.errors import Unreadable
 from tidings.message import Message

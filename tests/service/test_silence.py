@@ -7,7 +7,8 @@ import json
 import pytest
 
 from producers.publisher import Publisher
-from streaming.world.one_broker import PARTITION, Script, subscription, topic
+from streaming.world.one_broker import PARTITION, Script
+from streaming.world.records import subscription, topic
 from testing.service import RunningService, wait_for
 from tidings.message import Message
 

@@ -13,7 +13,7 @@ from msgspec import structs
 from clients.books import read_books
 from producers.publisher import Publisher
 from streaming.model.items import Publication
-from streaming.world.one_broker import broker, link, subscription, topic
+from streaming.world.records import broker, link, subscription, topic
 from streaming.world.window_reference import Told, expected
 from testing.service import RunningService, wait_for
 from tidings import names

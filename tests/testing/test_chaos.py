@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from producers.publisher import Publisher
 from service.kafka.java import Java
-from streaming.world.one_broker import subscription, topic
+from streaming.world.records import subscription, topic
 from testing.chaos import damage, processes
 from testing.chaos.__main__ import SCENARIOS, main
 from testing.chaos.load import stream

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from producers.publisher import Publisher
-from streaming.world.one_broker import broker, link, subscription, topic
+from streaming.world.records import broker, link, subscription, topic
 from testing.cluster import ON_THIS_MACHINE, StandaloneCluster
 from testing.service import RunningService
 from tidings.message import Message

@@ -17,7 +17,7 @@ from service.kafka.embedded import EmbeddedKafka
 from service.kafka.java import Java
 from streaming.broker.state_codec import FORMAT
 from streaming.model.outputs import Outcome
-from streaming.world.one_broker import subscription, topic
+from streaming.world.records import subscription, topic
 from testing.service import RunningService, wait_for
 from tidings.message import Message
 

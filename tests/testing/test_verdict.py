@@ -10,7 +10,7 @@ import pytest
 from audit.inspection import Inspection
 from audit.written import Written
 from streaming.model.books import Books
-from streaming.world.one_broker import subscription, topic
+from streaming.world.records import subscription, topic
 from testing.chaos.verdict import ChaosVerdict, judge
 from testing.logs import HandmadeLog, as_written, decided
 

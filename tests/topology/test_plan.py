@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.world.one_broker import advertisement, broker, link, plan, subscription, topic
+from streaming.world.records import advertisement, broker, link, plan, subscription, topic
 from topology.generators import generate
 from topology.overlay import ProblemKind, to_records
 from topology.plan import Plan, Role

@@ -9,7 +9,7 @@ import pytest
 
 from service.clock.keeper import ControlKeeper
 from service.watch.metrics import ServiceCollector
-from streaming.world.one_broker import broker, link, snapshot, subscription
+from streaming.world.records import broker, link, snapshot, subscription
 from tidings.topic import Timing
 
 FORBIDDING = [broker("b1"), broker("b2"), link("b1", "b2", forbid=["incident"])]

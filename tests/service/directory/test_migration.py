@@ -19,7 +19,7 @@ from streaming.broker.state_codec import FORMAT
 from streaming.model.books import total
 from streaming.spark.pipelines import WINDOWS
 from streaming.world.buckets import SECRET, described
-from streaming.world.one_broker import broker, link, snapshot, subscription, topic
+from streaming.world.records import broker, link, snapshot, subscription, topic
 from testing.service import RunningService, wait_for
 from tidings.errors import CannotRun
 from tidings.message import Message

@@ -35,7 +35,7 @@ from streaming.wire import avro
 from streaming.wire.books import books_records
 from streaming.wire.clock import Tick, encode_tick
 from streaming.wire.decisions import decision_record
-from streaming.world.one_broker import broker, link, subscription, topic
+from streaming.world.records import broker, link, subscription, topic
 from testing.service import RunningService, wait_for
 from testing.tls import Authority
 from tidings.control import Link

@@ -13,7 +13,8 @@ from streaming.batch.resplit import resplit
 from streaming.batch.store import Store, read_note
 from streaming.spark.events import BucketSpec, bucket_function, snapshot_path
 from streaming.world.buckets import LIMITS, SECRET, TICKER, Buckets, columns_of, log_of
-from streaming.world.one_broker import Script, subscription, topic
+from streaming.world.one_broker import Script
+from streaming.world.records import subscription, topic
 from tidings.registers import Bounds
 
 

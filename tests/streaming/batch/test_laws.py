@@ -22,7 +22,8 @@ from streaming.batch.store import Store, read_note
 from streaming.broker.state import BucketState, Rules
 from streaming.model.outputs import Decided, Output, PutAside, Send, Tell
 from streaming.world.buckets import LIMITS, SECRET, TICKER, LogRecord, columns_of, log_of, plainly
-from streaming.world.one_broker import Script, broker, link, subscription, topic
+from streaming.world.one_broker import Script
+from streaming.world.records import broker, link, subscription, topic
 from tidings.control import Snapshot
 from tidings.notification import Encoding
 from tidings.registers import Bounds, Join

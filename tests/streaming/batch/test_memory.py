@@ -12,7 +12,7 @@ from streaming.batch.memory import Columns, PackedMemory
 from streaming.broker.state import Slot
 from streaming.model.address import Address
 from streaming.model.event import open_event
-from streaming.world.one_broker import plan, topic
+from streaming.world.records import plan, topic
 from tidings.registers import Bounds, Claim, Join, Register
 
 PLAN = plan(topic(window_ms=10_000))

@@ -23,7 +23,7 @@ from streaming.model.entry import Origin
 from streaming.model.event import OpenEvent
 from streaming.model.inputs import Arrived
 from streaming.model.outputs import Decided
-from streaming.world.one_broker import broker, link, plan, subscription, topic
+from streaming.world.records import broker, link, plan, subscription, topic
 from tidings.message import Message
 from tidings.registers import Bounds, Join, Register
 from topology.plan import Plan, Role

@@ -22,7 +22,8 @@ from streaming.broker.state import BucketState, Filter, FilterMode, Rules
 from streaming.model.books import total
 from streaming.model.outputs import Output, PutAside, Send, Tell
 from streaming.world.buckets import SECRET, Buckets, log_of, plainly
-from streaming.world.one_broker import PARTITION, Script, broker, link, subscription, topic
+from streaming.world.one_broker import PARTITION, Script
+from streaming.world.records import broker, link, subscription, topic
 from tidings.control import Snapshot
 from tidings.errors import BadState
 from tidings.notification import Encoding

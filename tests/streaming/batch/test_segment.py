@@ -20,7 +20,8 @@ from streaming.broker.step import start
 from streaming.model.outputs import Decided, PutAside, Tell
 from streaming.wire.inputs import read
 from streaming.world.buckets import LIMITS, SECRET, TICKER, columns_of, log_of, plainly
-from streaming.world.one_broker import Script, subscription, topic
+from streaming.world.one_broker import Script
+from streaming.world.records import subscription, topic
 from tidings.errors import Unreadable
 from tidings.registers import Bounds
 

@@ -7,7 +7,8 @@ import pytest
 from streaming.broker import state_codec
 from streaming.broker.state import Rules
 from streaming.model.outputs import Send
-from streaming.world.one_broker import Script, broker, link, subscription, topic
+from streaming.world.one_broker import Script
+from streaming.world.records import broker, link, subscription, topic
 
 RULES = Rules(patience_ms=5_000)
 

@@ -8,7 +8,8 @@ from streaming.broker import state_codec
 from streaming.broker.state import Rules
 from streaming.notify.pace import at_most as pace
 from streaming.wire.notification import encode_notification
-from streaming.world.one_broker import Script, subscription, topic
+from streaming.world.one_broker import Script
+from streaming.world.records import subscription, topic
 from tidings.notification import Encoding
 
 START = 1_000_000

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from streaming.broker.filtering import SAMPLE
 from streaming.broker.state import FilterMode
 from streaming.model.outputs import FilterDecided
-from streaming.world.one_broker import broker, link, plan, subscription, topic
+from streaming.world.records import broker, link, plan, subscription, topic
 from streaming.world.simulator import Simulator
 from tidings.message import Message
 

@@ -13,7 +13,8 @@ from streaming.broker.state import BucketState, Rules
 from streaming.broker.step import step
 from streaming.model.inputs import Marked, Ticked
 from streaming.model.outputs import Tell
-from streaming.world.one_broker import PARTITION, Script, broker, link, subscription
+from streaming.world.one_broker import PARTITION, Script
+from streaming.world.records import broker, link, subscription
 
 START = 1_000_000
 

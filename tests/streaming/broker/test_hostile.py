@@ -21,7 +21,8 @@ from streaming.wire.inputs import read
 from streaming.wire.message import MessageLimits, decode_message, encode_message
 from streaming.wire.outgoing import to_records
 from streaming.wire.record import Outgoing, Record
-from streaming.world.one_broker import Script, broker, link, snapshot, subscription, topic
+from streaming.world.one_broker import Script
+from streaming.world.records import broker, link, snapshot, subscription, topic
 from tidings.control import Link, Snapshot
 from tidings.errors import BadControl, BadMessage, Unreadable
 from tidings.message import Message

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streaming.model.outputs import Outcome, PutAside
-from streaming.world.one_broker import advertisement, broker, link, plan, subscription, topic
+from streaming.world.records import advertisement, broker, link, plan, subscription, topic
 from streaming.world.simulator import Simulator
 from tidings.message import Message
 

@@ -18,9 +18,9 @@ from streaming.broker.state import Rules
 from streaming.model.books import Books
 from streaming.model.outputs import PutAside, Tell
 from streaming.wire.message import MessageLimits, decode_message
-from streaming.world.one_broker import broker, link, subscription, topic
+from streaming.world.records import broker, link, subscription, topic
 from streaming.world.simulator import Simulator
-from streaming.world.window_world import World
+from streaming.world.world import World
 from tidings import event as events
 from tidings.control import Snapshot
 from tidings.message import Message

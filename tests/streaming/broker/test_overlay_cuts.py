@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from streaming.model.outputs import PutAside
 from streaming.wire.message import MessageLimits, decode_message
-from streaming.world.one_broker import broker, link, plan, subscription, topic
+from streaming.world.records import broker, link, plan, subscription, topic
 from streaming.world.simulator import Simulator
 from tidings.message import Message
 from topology.plan import Plan

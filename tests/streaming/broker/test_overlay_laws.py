@@ -7,7 +7,8 @@ from collections import defaultdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.world.one_broker import Script, broker, link, plan, subscription, topic
+from streaming.world.one_broker import Script
+from streaming.world.records import broker, link, plan, subscription, topic
 from streaming.world.simulator import Simulator
 from tidings.message import Message
 

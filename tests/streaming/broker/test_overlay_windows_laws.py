@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from streaming.broker.state import Rules
 from streaming.model.outputs import PutAside
-from streaming.world.one_broker import Script, advertisement, broker, link, plan, subscription, topic
+from streaming.world.one_broker import Script
+from streaming.world.records import advertisement, broker, link, plan, subscription, topic
 from streaming.world.simulator import Simulator
 from tidings.message import Message
 from tidings.notification import Notification

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from streaming.model.outputs import Tell
-from streaming.world.one_broker import Script, subscription, topic
+from streaming.world.one_broker import Script
+from streaming.world.records import subscription, topic
 
 START = 1_000_000
 LAST = {"state": "last"}

@@ -14,7 +14,8 @@ from streaming.broker.step import step
 from streaming.model.inputs import Arrived, Marked, Ticked
 from streaming.model.ledger import HOUR_MS
 from streaming.model.outputs import Tell
-from streaming.world.one_broker import PARTITION, Script, subscription, topic
+from streaming.world.one_broker import PARTITION, Script
+from streaming.world.records import subscription, topic
 from tidings import event as events
 from tidings.predicate import Verdict
 from tidings.registers import Bounds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streaming.world.one_broker import broker, link, plan, subscription, topic
+from streaming.world.records import broker, link, plan, subscription, topic
 from streaming.world.simulator import Simulator
 from tidings.message import Message
 

@@ -10,7 +10,8 @@ from streaming.model.entry import Origin
 from streaming.model.event import open_event
 from streaming.model.inputs import Progressed
 from streaming.model.outputs import Offer, PutAside
-from streaming.world.one_broker import Script, broker, link, plan, subscription, topic
+from streaming.world.one_broker import Script
+from streaming.world.records import broker, link, plan, subscription, topic
 from topology.plan import Plan
 
 CHAIN = [*(broker(f"b{n}") for n in range(1, 6)), *(link(f"b{n}", f"b{n + 1}") for n in range(1, 5))]

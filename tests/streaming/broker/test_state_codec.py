@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from streaming.broker import state_codec
-from streaming.world.one_broker import Script, subscription, topic
+from streaming.world.one_broker import Script
+from streaming.world.records import subscription, topic
 from tidings.errors import BadState
 
 

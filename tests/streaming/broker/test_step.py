@@ -7,7 +7,8 @@ import pytest
 from streaming.broker.state import Rules
 from streaming.broker.step import step
 from streaming.model.inputs import Marked
-from streaming.world.one_broker import PARTITION, Script, subscription, topic
+from streaming.world.one_broker import PARTITION, Script
+from streaming.world.records import subscription, topic
 from tidings.errors import Unreadable
 from tidings.registers import Bounds
 

@@ -13,7 +13,8 @@ from streaming.broker.step import step
 from streaming.model.inputs import Arrived, Marked, Ticked
 from streaming.model.outputs import Tell
 from streaming.wire.notification import encode_notification
-from streaming.world.one_broker import PARTITION, Script, subscription, topic
+from streaming.world.one_broker import PARTITION, Script
+from streaming.world.records import subscription, topic
 from tidings import event as events
 from tidings.registers import Bounds
 from tidings.topic import Topic

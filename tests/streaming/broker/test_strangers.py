@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from streaming.broker.state import Rules
 from streaming.model.outputs import Outcome
-from streaming.world.one_broker import Script, subscription, topic
+from streaming.world.one_broker import Script
+from streaming.world.records import subscription, topic
 from tidings.notification import Notification
 
 DAY_MS = 86_400_000

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from cli.explain import waiting_line
 from streaming.broker.waits import waits
-from streaming.world.one_broker import Script, subscription, topic
+from streaming.world.one_broker import Script
+from streaming.world.records import subscription, topic
 
 START = 1_000_000
 HOUR = 3_600_000

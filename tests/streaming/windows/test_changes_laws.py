@@ -16,9 +16,9 @@ from streaming.model.links import PassedOn, WindowRecord
 from streaming.model.outputs import PutAside
 from streaming.windows.link import LinkWindows
 from streaming.wire.message import MessageLimits, decode_message
-from streaming.world.one_broker import advertisement, subscription, topic
+from streaming.world.records import advertisement, subscription, topic
 from streaming.world.window_reference import expected, late
-from streaming.world.window_world import BROKERS, OVERLAYS, World
+from streaming.world.window_world import BROKERS, OVERLAYS, WindowWorld
 from tidings.topic import Deciding
 
 SETTLES_S = 32
@@ -49,13 +49,13 @@ def mixed(chance: Random, count: int = 4, spans: list[dict[str, Any]] = MIXED) -
     return [aggregate(f"w{n}", chance.choice(BROKERS), chance.choice(spans), chance.choice(wheres)) for n in range(count)]
 
 
-def made(shape: str, chance: Random, records: list[dict[str, Any]], **declared: Any) -> World:
+def made(shape: str, chance: Random, records: list[dict[str, Any]], **declared: Any) -> WindowWorld:
     reading = topic("reading", **{"gather": False, "decider": chance.choice(DECIDERS), **declared})
-    buckets, side_buckets = chance.randint(1, 3), chance.randint(1, 3)
-    return World([*OVERLAYS[shape], reading, *records], buckets, side_buckets, seed=chance.randrange(10**6))
+    buckets, window_buckets = chance.randint(1, 3), chance.randint(1, 3)
+    return WindowWorld([*OVERLAYS[shape], reading, *records], buckets, window_buckets, seed=chance.randrange(10**6))
 
 
-def check(world: World, entered: list[Publication] | None = None, extra_ms: int = 0) -> None:
+def check(world: WindowWorld, entered: list[Publication] | None = None, extra_ms: int = 0) -> None:
     until_ms = world.now_ms - 12_000
     for record in world.aggregates:
         wanted = expected(
@@ -109,11 +109,11 @@ def test_who_comes_in_mid_stream_is_told_whole_windows_and_who_goes_nothing_more
 def test_a_deleted_one_leaves_nothing_behind(decider):
     chance = Random(7)
     stays, goes = aggregate("stays", "b4", MIXED[0]), [aggregate(f"goes{n}", "b4", each) for n, each in enumerate(MIXED)]
-    world = World([*OVERLAYS["chain"], topic("reading", gather=False, decider=decider), stays, *goes], seed=1)
+    world = WindowWorld([*OVERLAYS["chain"], topic("reading", gather=False, decider=decider), stays, *goes], seed=1)
     world.play(BROKERS, chance, 30)
     world.tick(1)
-    world.main_batch()
-    world.side_batch()
+    world.event_batch()
+    world.window_batch()
     interests = {each.interest for each in world.plan.windows("b4", "reading")[""] if each.name != "stays"}
     assert interests & kept(world)
     world.control(delete=[f"subscription/{each['name']}" for each in goes])
@@ -127,10 +127,10 @@ def test_a_deleted_one_leaves_nothing_behind(decider):
         assert all(n.window.counted or n.window.end + each["window"]["grace_ms"] <= deleted_ms for found in told for n in found)
 
 
-def kept(world: World) -> set[str]:
+def kept(world: WindowWorld) -> set[str]:
     """The interests that the pipeline of windows remembers anything of."""
     found: set[str] = set()
-    for links in (links for state in world.sides for links in state.links.values()):
+    for links in (links for state in world.window_states for links in state.links.values()):
         windows = links.windows
         found |= {*links.since, *links.said, *(interest for up in links.upstream.values() for interest in up.since)}
         if isinstance(windows, LinkWindows):
@@ -142,17 +142,17 @@ def kept(world: World) -> set[str]:
 
 
 def test_one_batch_may_have_a_change_and_all_that_follows_from_it():
-    world = World([topic("reading", gather=False), aggregate("w0", "b1", MIXED[0])])
+    world = WindowWorld([topic("reading", gather=False), aggregate("w0", "b1", MIXED[0])])
     for number in range(40):
         world.publish("b1", {"speed": number, "road": "E45"}, after_ms=300, id=f"m{number}", published_ms=world.now_ms + 300)
         world.tick(1)
-        world.main_batch()
+        world.event_batch()
         if number == 10:
             world.control(*(aggregate(f"c{n}", "b1", each) for n, each in enumerate(MIXED)), delete=["subscription/w0"])
     for _ in range(SETTLES_S):
         world.tick()
-        world.main_batch()
-    world.side_batch()
+        world.event_batch()
+    world.window_batch()
     check(world)
     assert all(world.results(f"c{n}") for n in range(len(MIXED)))
 
@@ -179,7 +179,7 @@ def test_a_replay_of_the_log_tells_the_same(shape, seed, crashes):
     world = made(shape, chance, [*mixed(chance), subscription("plain", topic="reading", broker="b3", where="road = 'E20'")])
     for number in range(2):
         world.play(BROKERS, chance, chance.randint(0, 12), crashes=crashes)
-        world.main_batch()  # what is read after the change from a partition that lags is held to it, and told or not
+        world.event_batch()  # what is read after the change from a partition that lags is held to it, and told or not
         world.control(aggregate(f"c{number}", chance.choice(BROKERS), chance.choice(MIXED)), delete=[f"subscription/w{number}"])
     world.play(BROKERS, chance, 8, crashes=crashes)
     world.settle(SETTLES_S)
@@ -257,7 +257,7 @@ def test_what_misses_a_window_is_put_aside_and_nothing_else(shape, seed, crashes
 def test_late_is_mentioned_also_where_each_broker_gathers_for_its_own(gather):
     """A topic that nobody gathers for all counts every publication in windows."""
     records = [aggregate("w", "b4", MIXED[0]), subscription("plain", topic="reading", broker="b1")]
-    world = World([*OVERLAYS["chain"], topic("reading", gather=gather, gatherer="none"), *records])
+    world = WindowWorld([*OVERLAYS["chain"], topic("reading", gather=gather, gatherer="none"), *records])
     world.play(BROKERS, Random(5), 40)
     world.settle(SETTLES_S)
     wanted = sorted(each.entered_at for each in world.entered() if late(records[:1], each))
@@ -302,7 +302,7 @@ def test_what_crossed_for_windows_is_what_the_decisions_say(shape, seed):
 @pytest.mark.parametrize("decider", DECIDERS)
 def test_what_crosses_for_somebody_else_costs_windows_nothing(decider):
     records = [aggregate("w", "b4", MIXED[0]), subscription("plain", topic="reading", broker="b4")]
-    world = World([*OVERLAYS["chain"], topic("reading", gather=False, decider=decider), *records])
+    world = WindowWorld([*OVERLAYS["chain"], topic("reading", gather=False, decider=decider), *records])
     world.play(["b1"], Random(3), 30)
     world.settle(SETTLES_S)
     assert world.decided
@@ -315,7 +315,7 @@ def test_what_crosses_for_somebody_else_costs_windows_nothing(decider):
 def test_empty_windows_are_told_to_those_who_ask():
     asks, other = {**MIXED[0], "empty": True}, {**MIXED[0], "empty": False}
     records = [aggregate("asks", "b4", asks), aggregate("other", "b4", other)]
-    world = World([*OVERLAYS["chain"], topic("reading", gather=False), *records])
+    world = WindowWorld([*OVERLAYS["chain"], topic("reading", gather=False), *records])
     world.settle(20)
     world.play(BROKERS, Random(1), 20)
     world.settle(SETTLES_S)
@@ -329,9 +329,9 @@ def test_empty_windows_are_told_to_those_who_ask():
 def test_a_long_silence_in_short_windows_is_told_once(monkeypatch):
     monkeypatch.setattr("streaming.windows.local.MOST_EMPTY", 500)
     window = {"size_ms": 1, "shift_ms": 1, "grace_ms": 0, "empty": True, "of": {"n": "count()"}}
-    world = World([topic("reading", gather=False), aggregate("w", "b1", window)])
+    world = WindowWorld([topic("reading", gather=False), aggregate("w", "b1", window)])
     world.tick(1)
-    world.main_batch()
+    world.event_batch()
     world.publish("b1", {"speed": 1}, after_ms=1999, published_ms=world.now_ms + 1999)
     world.settle(12)
     results = world.results("w")
@@ -343,7 +343,7 @@ def test_a_long_silence_in_short_windows_is_told_once(monkeypatch):
 
 def test_one_that_publishes_where_nobody_was_said_to_counts_while_its_windows_are_open():
     records = [aggregate("w", "b4", MIXED[0]), advertisement("sensors", "b2", "reading")]
-    world = World([*OVERLAYS["chain"], topic("reading", gather=False), *records])
+    world = WindowWorld([*OVERLAYS["chain"], topic("reading", gather=False), *records])
     world.play(["b2"], Random(1), 20)
     world.settle(SETTLES_S)
     check(world)

@@ -17,7 +17,7 @@ from streaming.model.windows import Clocked, Offered, WindowDecided, WindowInput
 from streaming.windows.pipeline import step
 from streaming.windows.rules import WindowRules
 from streaming.windows.state import WindowState
-from streaming.world.one_broker import advertisement, broker, link, snapshot, subscription, topic
+from streaming.world.records import advertisement, broker, link, snapshot, subscription, topic
 from topology.plan import LOCAL, Plan
 
 NAMED_MS = 5000

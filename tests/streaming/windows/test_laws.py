@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streaming.world.one_broker import subscription, topic
+from streaming.world.records import subscription, topic
 from streaming.world.window_reference import expected
-from streaming.world.window_world import BROKERS, OVERLAYS, World
+from streaming.world.window_world import BROKERS, OVERLAYS, WindowWorld
 from tidings.topic import Deciding
 
 SETTLES_S = 32
@@ -70,17 +70,17 @@ def subscribed(draw: st.DrawFn, names: list[str]) -> list[dict[str, Any]]:
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> tuple[World, list[str], Random]:
+def worlds(draw: st.DrawFn) -> tuple[WindowWorld, list[str], Random]:
     shape = draw(st.sampled_from(sorted(OVERLAYS)))
     names = ["b1"] if shape == "one" else list(BROKERS)
     declared = topic("reading", gather=False, decider=draw(st.sampled_from(sorted(Deciding))))
     records = [*OVERLAYS[shape], declared, *draw(subscribed(names))]
-    buckets, side_buckets = draw(st.integers(1, 3)), draw(st.integers(1, 3))
-    world = World(records, buckets, side_buckets, seed=draw(st.integers(0, 10**6)))
+    buckets, window_buckets = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    world = WindowWorld(records, buckets, window_buckets, seed=draw(st.integers(0, 10**6)))
     return world, names, Random(draw(st.integers(0, 10**6)))
 
 
-def check(world: World) -> None:
+def check(world: WindowWorld) -> None:
     entered = world.entered()
     until_ms = world.now_ms - 12_000  # what is due by then has been told: a hop takes some batches
     for record in world.aggregates:
@@ -133,7 +133,7 @@ def test_another_decider_changes_no_result(made, deciders, crashes):
 @pytest.mark.parametrize("decider", sorted(Deciding))
 def test_what_is_decided_is_said(decider):
     records = [*OVERLAYS["chain"], topic("reading", gather=False, decider=decider)]
-    world = World([*records, aggregate("far", "b4", timed(SPANS[0]))])
+    world = WindowWorld([*records, aggregate("far", "b4", timed(SPANS[0]))])
     for number in range(40):
         world.publish("b1", {"road": "E45", "speed": number}, after_ms=250, id=f"m{number}", published_ms=world.now_ms + 250)
         world.tick(1)

@@ -12,7 +12,7 @@ from streaming.model.items import Publication, is_taken, missed, starts_of
 from streaming.windows.deciders import decider
 from streaming.windows.link import LinkWindows, PackedLink, asked_by
 from streaming.windows.local import LocalWindows, PackedLocal
-from streaming.world.one_broker import snapshot, subscription
+from streaming.world.records import snapshot, subscription
 from tidings.subscription import Subscription
 
 

@@ -9,30 +9,30 @@ from typing import Any
 
 import pytest
 
-from streaming.world.one_broker import subscription, topic
+from streaming.world.records import subscription, topic
 from streaming.world.window_reference import expected
-from streaming.world.window_world import OVERLAYS, World
+from streaming.world.window_world import OVERLAYS, WindowWorld
 
 COUNT = {"n": "count()"}
 
 
-def crowd(count: int, decider: str) -> World:
+def crowd(count: int, decider: str) -> WindowWorld:
     """So many subscriptions at the far end of a chain, each with a window of its own."""
     subscribed = []
     for number in range(count):
         size = 2000 + number * 7 % 6011
         window = {"size_ms": size, "shift_ms": size - number % 500, "grace_ms": number % 7, "empty": False, "of": COUNT}
         subscribed.append(subscription(f"w{number}", topic="reading", broker="b4", window=window))
-    return World([*OVERLAYS["chain"], topic("reading", gather=False, decider=decider), *subscribed])
+    return WindowWorld([*OVERLAYS["chain"], topic("reading", gather=False, decider=decider), *subscribed])
 
 
-def play(world: World, count: int) -> None:
+def play(world: WindowWorld, count: int) -> None:
     for number in range(count):
         world.publish("b1", {"speed": number}, after_ms=120, id=f"m{number}")
         if number % 10 == 0:
             world.tick(0)
-            world.main_batch()
-            world.side_batch()
+            world.event_batch()
+            world.window_batch()
     world.settle(24)
 
 

@@ -12,7 +12,7 @@ from streaming.windows.link import partial_of
 from streaming.windows.pipeline import step
 from streaming.windows.rules import WindowRules
 from streaming.windows.state import WindowState
-from streaming.world.one_broker import broker, link, plan, subscription, topic
+from streaming.world.records import broker, link, plan, subscription, topic
 from topology.plan import LOCAL
 
 WINDOW = {"size_ms": 2000, "grace_ms": 0, "of": {"n": "count()"}}

@@ -13,7 +13,7 @@ from streaming.model.outputs import Outcome
 from streaming.wire.message import MessageLimits, decode_message
 from streaming.world.dry_run import DryRun, dry_run
 from streaming.world.expectation import Agreement, compare, read_expected, write_expected
-from streaming.world.one_broker import broker, link, snapshot, subscription, topic
+from streaming.world.records import broker, link, snapshot, subscription, topic
 from streaming.world.script import BadLine, ControlLine, MessageLine, read_happenings
 from streaming.world.silence import Silence, falsehoods
 from streaming.world.simulator import Simulator

@@ -15,7 +15,7 @@ import pytest
 from streaming.broker.state import Rules
 from streaming.wire.message import MessageLimits, decode_message
 from streaming.world.dry_run import DryRun, dry_run
-from streaming.world.one_broker import broker, link, snapshot, subscription
+from streaming.world.records import broker, link, snapshot, subscription
 from streaming.world.script import MessageLine, read_happenings
 from tidings import event as events
 from tidings.control import Snapshot

@@ -7,7 +7,7 @@ from typing import Any
 
 from streaming.world.dry_run import DryRun, dry_run
 from streaming.world.expectation import compare, read_expected, write_expected
-from streaming.world.one_broker import broker, link, snapshot, subscription, topic
+from streaming.world.records import broker, link, snapshot, subscription, topic
 from streaming.world.script import read_happenings
 from tidings.topic import Timing
 

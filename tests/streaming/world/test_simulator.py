@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from random import Random
 
 import pytest
 
+from streaming.model.items import Publication
 from streaming.model.outputs import Decided, Send
 from streaming.wire.link import encode_link
-from streaming.world.one_broker import broker, link, plan, subscription, topic
+from streaming.world.records import broker, link, plan, subscription, topic
 from streaming.world.simulator import Simulator
+from streaming.world.window_reference import expected
+from tidings import names
 from tidings.message import Message
 
 PAIR = [broker("b1"), broker("b2"), link("b1", "b2")]
@@ -147,6 +152,86 @@ def test_outputs_are_kept_if_somebody_wants_them(kept: bool) -> None:
     simulator.run()
     decided = [where for where, output in simulator.outputs if isinstance(output, Decided)]
     assert decided == (["b1", "b2"] if kept else [])
+
+
+# ---- windows ----------------------------------------------------------------------------------------------------------
+
+CHAIN = [*map(broker, ("b1", "b2", "b3")), link("b1", "b2"), link("b2", "b3")]
+TIMED = {"size_ms": 4000, "shift_ms": 1000, "grace_ms": 500, "empty": False, "of": {"n": "count()", "sum": "sum(speed)"}}
+COUNTED = {"size": 3, "shift": 2, "empty": False, "of": {"n": "count()", "sum": "sum(speed)"}}
+
+
+def readings(simulator: Simulator, seed: int) -> list[Publication]:
+    """Some readings at all brokers, with what each is to windows."""
+    chance, now_ms, found = Random(seed), 0, []
+    for number in range(40):
+        now_ms += chance.choice([1, 40, 300, 2500])
+        at, late_ms = chance.choice(["b1", "b2", "b3"]), chance.choice([0, 0, 200, 900])
+        reading = Message("reading", f"k{number}", {"speed": number}, id=f"m{number:02d}", published_ms=max(0, now_ms - late_ms))
+        simulator.publish(now_ms, at, reading)
+        entered_at = (names.publish_topic(at), 0, number)
+        found.append(Publication(reading.key, f"m{number:02d}", max(0, now_ms - late_ms), now_ms, entered_at, {"speed": number}))
+    return found
+
+
+def windows_told(simulator: Simulator, name: str) -> dict[int, tuple[int, dict[str, object], dict[str, int]]]:
+    found = [tell.notification for _, tell in simulator.told if tell.notification.subscription == name]
+    return {each.window.start: (each.reports, dict(each.news), {}) for each in found if each.window is not None}
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("decider", ["adock", "always-forward", "always-aggregate"])
+@pytest.mark.parametrize("gather", [False, True])
+def test_windows_over_two_links_hold_what_the_reference_finds(seed: int, decider: str, gather: bool) -> None:
+    declared = topic("reading", gather=gather, hold_ms=0, remember_ms=2000, window_ms=2000, decider=decider)
+    asked = [
+        subscription("far", "reading", broker="b3", window=TIMED),
+        subscription("near", "reading", broker="b1", where="speed > 9", window=TIMED),
+        subscription("counts", "reading", broker="b2", window=COUNTED),
+    ]
+    plain = subscription("plain", "reading", broker="b2", where="speed < 20")
+    delays = {("b1", "b2"): 30, ("b2", "b1"): 7, ("b2", "b3"): 400, ("b3", "b2"): 0}
+    simulator = Simulator(plan(*CHAIN, declared, *asked, plain), lambda *ends: delays[ends])
+    entered = readings(simulator, seed)
+    simulator.run()
+    for each in asked:
+        # An event counts when it has ended.
+        wanted = expected(each, entered, 0, simulator.now_ms + 60_000, declared["window_ms"] if gather else 0)
+        assert windows_told(simulator, each["name"]) == wanted != {}
+    assert all(books.balanced for books in simulator.books.values())
+
+
+def test_aggregates_cross_links_where_that_is_fewer() -> None:
+    def crossed(decider: str) -> Counter[str]:
+        declared = topic("reading", gather=False, decider=decider)
+        simulator = Simulator(plan(*CHAIN, declared, subscription("far", "reading", broker="b3", window=TIMED)), lambda *_: 5)
+        readings(simulator, 1)
+        simulator.run()
+        return sum((each.kinds for each in simulator.crossed.values()), Counter())
+
+    assert crossed("always-forward")["Aggregated"] == 0
+    assert crossed("always-aggregate")["Publication"] == 0
+    assert crossed("always-aggregate")["Aggregated"] > 0
+
+
+def test_where_nobody_asks_for_windows_there_are_none() -> None:
+    simulator = gathering_at_b1()
+    simulator.publish(0, "b2", message(what="fire"))
+    simulator.run()
+    assert {process.windows.buckets for process in simulator.processes.values()} == {0}
+
+
+def test_a_window_that_nobody_lets_close_does_not_hold_up_the_end() -> None:
+    """b3 hears of a change much later than the others: its neighbour waits for it, but not for ever."""
+    records = [*CHAIN, topic("reading", gather=False)]
+    simulator = Simulator(plan(*records), lambda *_: 5)
+    later = plan(*records, subscription("near", "reading", broker="b1", window=TIMED))
+    simulator.adopt(later, 100, lag={"b1": 0, "b2": 0, "b3": 10**9}.__getitem__)
+    for number in range(10):
+        simulator.publish(1000 + 500 * number, "b1", Message("reading", "k", {"speed": number}, id=f"m{number}"))
+    simulator.run(until_ms=10**8)
+    assert windows_told(simulator, "near") == {}
+    assert simulator.steps < 2000
 
 
 def test_the_same_happens_again() -> None:
