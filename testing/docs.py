@@ -22,8 +22,8 @@ from clients.topics import TopicSpec, delivery_specs, link_specs, publish_specs,
 from service.kafka import acls
 from service.watch.metrics import ServiceCollector
 from streaming.model.books import Books, WindowItem
-from streaming.model.ledger import Waiting
 from streaming.model.outputs import MessageReason, Outcome, Unsent
+from streaming.notify.pace import PACES
 from streaming.windows.deciders.decision import Choice, ChoiceReason
 from streaming.world.expectation import Agreement
 from streaming.world.silence import Silence
@@ -116,6 +116,12 @@ def _message_reasons() -> str:
         outcome, _, rest = means.partition(": ")
         rows.append((order.index(outcome.lower()), outcome.lower(), word, rest[0].upper() + rest[1:]))
     return table(("outcome", "reason", "means"), ((f"`{o}`", f"`{word}`", means) for _, o, word, means in sorted(rows)))
+
+
+def _waiting() -> str:
+    """The paces that news can wait for."""
+    rows = ((f"`{pace.word}`", f"{pace.why[0].upper()}{pace.why[1:]}.") for pace in PACES if pace.why)
+    return table(("waits for", "means"), ((word, means.format(asked="as long or often as asked")) for word, means in rows))
 
 
 def _kafka_topics() -> str:
@@ -269,7 +275,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "message-reasons": _message_reasons,
     "dead-letters": _words(Unreadable, "reason"),
     "unsent": _words(Unsent, "reason"),
-    "waiting": _words(Waiting, "waits for"),
+    "waiting": _waiting,
     "window-items": _words(WindowItem, "count"),
     "choices": _words(Choice, "choice"),
     "choice-reasons": _words(ChoiceReason, "reason"),
