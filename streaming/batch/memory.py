@@ -26,7 +26,10 @@ _FIRST_ROWS = 64
 class Columns:
     """Numbers of each row; they grow together."""
 
-    __slots__ = NAMES = ("hash", "salt", "place", "wake_ms", "next_ms", "first_ms", "last_ms", "more", "sources", "plain")
+    __slots__ = NAMES = (
+        *("hash", "salt", "place", "wake_ms", "next_ms", "first_ms", "last_ms", "more", "sources", "plain"),
+        "entered_ms",
+    )
 
     def __init__(self) -> None:
         self.hash: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
@@ -45,6 +48,8 @@ class Columns:
         self.sources: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
         self.plain: Bools = np.zeros(_FIRST_ROWS, dtype=bool)
         """Whether there is just one open event, which has not ended, and none of its registers is full."""
+        self.entered_ms: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
+        """When the first report of the open event entered; 0 in a state of before this was kept, until it is in hand again."""
 
     def grow(self, rows: int) -> None:
         size = len(self.hash)
@@ -257,6 +262,7 @@ class PackedMemory:
                 columns.salt[row] = salt
             columns.first_ms[row], columns.last_ms[row] = event.span.first_ms, event.span.last_ms
             columns.sources[row] = event.source_count
+            columns.entered_ms[row] = event.entered_ms
 
     def any_full(self, registers: Iterable[Register]) -> bool:
         least = self._least_full
@@ -320,6 +326,7 @@ class PackedMemory:
         assert says["more"] == 0 or says["plain"], (row, says, slot)
         for event in slot.open[:1]:
             assert says["salt"] == salt_of(event), (row, says, slot)
+            assert says["entered_ms"] in (0, event.entered_ms), (row, says, slot)
             # What was counted here, and not yet in the event, only widens what that says.
             wider_ms = (event.span.first_ms - says["first_ms"], says["last_ms"] - event.span.last_ms)
             widened = (*wider_ms, says["sources"] - event.source_count)

@@ -134,7 +134,8 @@ def _apply(shelf: PackedMemory, patch: Patch) -> None:
     shelf.remove(_read32(patch.gone))
     shelf.lay(patch.rows, patch.places)
     rows = _read32(patch.counted)
-    for name, data in zip(Columns.NAMES, patch.columns, strict=True):
+    # A patch of an earlier release has fewer columns: the last ones are as they are in an empty row.
+    for name, data in zip(Columns.NAMES, patch.columns, strict=False):
         column = getattr(shelf.columns, name)
         column[rows] = np.frombuffer(data, dtype=column.dtype)
     for row, packed in zip(_read32(patch.packed_rows).tolist(), patch.packed, strict=True):

@@ -48,6 +48,7 @@ def adds(
         not names
         or len(knowledge) + len(names) > desk.rules.event_fields
         or not event.span.fits(published_ms, topic.timing.window_ms)
+        or append_ms < event.entered_ms
         or not _are_first(desk, topic, names)
         or desk.place_of(event).cut_off
     ):

@@ -100,6 +100,9 @@ class Segment:
         slow = known & ~(columns.plain[row] & self._gathering()[columns.place[row]]) if len(row) else known
         slow |= np.isin(rows.event[found.index[found.starts[:-1]]], self._otherwise_touched())
         found.open |= slow[found.event]
+        if len(row):
+            # What stood in a partition that was read later may have entered before all that is known of its event.
+            found.open |= known[found.event] & (rows.append_ms[found.index] < columns.entered_ms[row][found.event])
         self._runs(found)
         opened = np.bincount(found.event[found.open], minlength=len(row)) > 0
         found.open |= (~self._fit(row) | (~opened & ~self._undisturbed(row)))[found.event]
@@ -338,6 +341,8 @@ class Segment:
         until = next((n for n in range(start, until) if self._appended[n] >= next_ms), until)
         if start == until:
             return until
+        if min(self._appended[start:until]) < found.entered_ms:
+            return start
         low, high = min(self._published[start:until]), max(self._published[start:until])
         if max(found.span.last_ms, high) - min(found.span.first_ms, low) >= topic.timing.window_ms:
             return start

@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
@@ -134,7 +135,8 @@ moves = st.one_of(
         st.sampled_from([0, 0, 1, 3]),
     ),
     st.tuples(st.just("progress"), st.sampled_from([0, 1_000, 5_000])),
-    st.tuples(st.just("wait"), st.sampled_from([0, 1, 700, 3_000, 3_600_000])),
+    # Less than nothing: what comes stood in a partition that lags.
+    st.tuples(st.just("wait"), st.sampled_from([0, 1, 700, 3_000, 3_600_000, -400])),
     st.tuples(st.just("tick"), st.integers(0, 4_000)),
     st.tuples(st.just("subscribe"), st.sampled_from(["s1", "s2"]), paces, st.sampled_from(["", "a = 1", "not a = 1"])),
     st.tuples(st.just("unsubscribe"), st.sampled_from(["s1", "s2"])),
@@ -237,6 +239,23 @@ def test_an_event_that_made_room_and_is_opened_again_by_a_neighbour_is_found():
     script = scripted(Rules(open_events=2), {"window_ms": 10_000}, False, False, [*publish, *again])
     check(script, cut(log_of(script), [2]), Restarts((1,), 1))
     check(script, cut(log_of(script), []), Restarts((1,), 1))
+
+
+@pytest.mark.parametrize("said", [{"a": 1}, {"b": 1}, {"a": 1, "b": 1}, {"a": 2}, {}], ids=str)
+def test_what_is_read_late_and_entered_first_says_when_its_event_ends(said):
+    """A partition lags: a report is read when an event is known that reports of later opened."""
+    script = Script()
+    script.control(broker("b1"), broker("b2"), link("b1", "b2"), topic(window_ms=10_000), subscription("always"))
+    script.wait(500)
+    script.pass_on({"a": 1}, way_ms=0, published_ms=script.now_ms - 400)
+    script.wait(-300)
+    script.publish(said, published_ms=script.now_ms)
+    log = log_of(script, [Encoding.AVRO])
+    for batches in ([log], [log[:-1], log[-1:]]):
+        check(script, batches, Restarts())
+        quick, _ = fast(script, batches, Restarts())
+        ((_, slot),) = remembered(quick)
+        assert slot.open[0].entered_ms == script.now_ms
 
 
 few_facts = st.dictionaries(st.sampled_from("abc"), st.integers(0, 1), min_size=1)

@@ -19,7 +19,7 @@ from topology.plan import Plan
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "3", "secret", Bounds(), inline_bytes=600, least_file_bytes=600)
+    return Store(tmp_path / "3", "secret", Bounds(), inline_bytes=700, least_file_bytes=700)
 
 
 def grow(store: Store, bucket: Bucket, *keys: str) -> bytes:
