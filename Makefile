@@ -63,8 +63,8 @@ format: venv ## Put the code into its form
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: venv ## Write the tables of settings and rights in docs/ anew
-	WRITE_DOCS=1 $(BIN)/pytest -q tests/tidings/test_config.py tests/service/kafka/test_acls.py -k documented
+docs: venv ## Write the tables of settings, rights and paces in the documentation anew
+	WRITE_DOCS=1 $(BIN)/pytest -q tests/tidings/test_config.py tests/tidings/test_pace.py tests/service/kafka/test_acls.py -k documented
 
 bench: java venv ## Measure the gatherer beside simpler queries, and write docs/benchmarks.md: a quarter of an hour
 	PYTHONPATH=. $(BIN)/python benchmarks/bench.py $(ARGS)
