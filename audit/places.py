@@ -43,7 +43,7 @@ def since_of(connection: Connection, text: str, now_ms: int) -> int | None:
 
 
 def _only_partition(connection: Connection, text: str) -> tuple[str, int]:
-    found = [(name, n) for name, count in connection.topics().items() if name.startswith("publish.") for n in range(count)]
+    found = [(name, n) for name, count in connection.topics().items() if name.startswith(names.PUBLISH) for n in range(count)]
     if len(found) != 1:
         example = f"; say which, like {names.partition_name(*min(found))}:{text}" if found else ""
         raise BadPlace(f"an offset is one of a partition, and there are {len(found)} that publishers write to{example}")

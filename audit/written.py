@@ -31,7 +31,7 @@ class Written:
 def read_written(connection: Connection, log: Log) -> Written:
     """What is there now; ``log`` knows who was ever to be told, and where."""
     records = [record for snapshot in log.history for record in snapshot.records.values() if record["kind"] == "subscription"]
-    deliver = {str(record.get("deliver") or f"notify.{record['subscriber']}") for record in records}
+    deliver = {str(record.get("deliver") or names.notify_topic(str(record["subscriber"]))) for record in records}
     there = connection.topics()
     found: dict[str, list[Record]] = {name: [] for name in (*sorted(deliver & there.keys()), names.LATE, names.DEAD_LETTER)}
     for record in scan(connection, found):

@@ -17,7 +17,7 @@ from tidings.errors import TidingsError
 if TYPE_CHECKING:
     from streaming.world.checking import Checked, Complaint
     from streaming.world.dry_run import DryRun, Fate, Told
-    from streaming.world.expectation import Comparison, Pairing
+    from streaming.world.expectation import Pairing, ToldComparison
     from streaming.world.script import BadLine
     from streaming.world.silence import Untold
     from tidings.config import Config
@@ -210,7 +210,7 @@ def _untold_datum(untold: Untold) -> dict[str, Any]:
     }
 
 
-def _compared_datum(comparison: Comparison, step: Pairing) -> dict[str, Any]:
+def _compared_datum(comparison: ToldComparison, step: Pairing) -> dict[str, Any]:
     return {
         comparison.who: comparison.name,
         "verdict": str(step.verdict),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from streaming.world.checking import Checked, Complaint
     from streaming.world.dry_run import DryRun, Fate, Told
-    from streaming.world.expectation import Comparison, Expected, Pairing
+    from streaming.world.expectation import Expected, Pairing, ToldComparison
     from streaming.world.silence import Untold
 
 _AROUND = 2
@@ -42,7 +42,7 @@ class Found:
     checked: Checked
     problems: list[Complaint]
     run: DryRun | None = None
-    comparisons: list[Comparison] | None = None
+    comparisons: list[ToldComparison] | None = None
 
     @property
     def holds(self) -> bool:
@@ -158,7 +158,7 @@ def _untold_line(untold: Untold) -> Text:
 # ---- the expectation --------------------------------------------------------------------------------------------------
 
 
-def _print_comparisons(comparisons: list[Comparison]) -> None:
+def _print_comparisons(comparisons: list[ToldComparison]) -> None:
     from collections import Counter
 
     console = show.console()

@@ -67,7 +67,7 @@ WATCHED = "ops"
 
 def delivered_to() -> list[str]:
     """The Kafka topics where somebody is told."""
-    return sorted({f"notify.{record['subscriber']}" for record in RECORDS if record["kind"] == "subscription"})
+    return sorted({names.notify_topic(str(record["subscriber"])) for record in RECORDS if record["kind"] == "subscription"})
 
 
 def broker_of(one: SentMessage) -> str:

@@ -32,6 +32,7 @@ from tidings.control import Link
 from tidings.errors import Unreadable
 from tidings.notification import Reason
 from tidings.registers import Join
+from tidings.subscription import PACE_PROPERTIES
 from tidings.topic import Deciding, Filtering, Placement
 from topology.overlay import ProblemKind
 
@@ -116,6 +117,13 @@ def _message_reasons() -> str:
         outcome, _, rest = means.partition(": ")
         rows.append((order.index(outcome.lower()), outcome.lower(), word, rest[0].upper() + rest[1:]))
     return table(("outcome", "reason", "means"), ((f"`{o}`", f"`{word}`", means) for _, o, word, means in sorted(rows)))
+
+
+def _paces() -> str:
+    """The properties by which a subscription asks for a pace; those that make news wait come first."""
+    declared = sorted(PACE_PROPERTIES.items(), key=lambda item: not item[1].of_events)
+    bounds = ((name, f"1 to {asked.times_an_hour}: " if asked.times_an_hour else "", asked.means) for name, asked in declared)
+    return table(("property", "means"), ((f"`{name}`", f"{bound}{means}") for name, bound, means in bounds))
 
 
 def _waiting() -> str:
@@ -276,6 +284,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "dead-letters": _words(Unreadable, "reason"),
     "unsent": _words(Unsent, "reason"),
     "waiting": _waiting,
+    "paces": _paces,
     "window-items": _words(WindowItem, "count"),
     "choices": _words(Choice, "choice"),
     "choice-reasons": _words(ChoiceReason, "reason"),

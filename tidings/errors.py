@@ -11,7 +11,6 @@ TidingsError                 the command line prints it as one line
 │   ├── UnknownBroker        a link, or a request, names a broker that is not there
 │   ├── DoubleLink           two links between the same pair of brokers
 │   ├── SelfLink             a link from a broker to itself
-│   ├── UnreadableOverlay    a file or a record that does not say what a broker or a link is
 │   └── NotConnected         the overlay falls into parts; says which
 ├── BadPlace                 a place in the log that is not there
 ├── CannotCheck              files that `tidings check` cannot say anything about

@@ -39,7 +39,7 @@ _SAME_START_S = 1.0  # the system derives the start from its clock, which may ha
 
 
 @dataclass(frozen=True)
-class Process:
+class ChildProcess:
     """A process and its start: the number alone may belong to another one by now."""
 
     role: str
@@ -52,7 +52,7 @@ class Ready:
     """Where a running service can be reached."""
 
     bootstrap: str
-    process: Process
+    process: ChildProcess
     metrics: str | None
 
 
@@ -102,10 +102,10 @@ class ServiceDirectory:
 
     def record_process(self, role: str, pid: int) -> None:
         """Remember a process this service started, so that the next run can end it if this one cannot."""
-        recorded = [*self._recorded(), Process(role, pid, psutil.Process(pid).create_time())]
+        recorded = [*self._recorded(), ChildProcess(role, pid, psutil.Process(pid).create_time())]
         self._record(process for process in recorded if _living(process))
 
-    def end_orphans(self, log: Callable[[str], None]) -> list[Process]:
+    def end_orphans(self, log: Callable[[str], None]) -> list[ChildProcess]:
         """End what a former, killed run left running, with its children; return what was ended."""
         # The newest first: Spark before the Kafka it reads from.
         orphans = [(process, alive) for process in reversed(self._recorded()) if (alive := _living(process))]
@@ -117,7 +117,7 @@ class ServiceDirectory:
 
     def record_ready(self, bootstrap: str, pid: int, metrics: str | None = None) -> None:
         """Say where the service can be reached; ``locate`` reads it."""
-        ready = Ready(bootstrap, Process("service", pid, psutil.Process(pid).create_time()), metrics)
+        ready = Ready(bootstrap, ChildProcess("service", pid, psutil.Process(pid).create_time()), metrics)
         replace_text(self.path / "service.json", json.dumps(asdict(ready), indent=2) + "\n")
 
     @staticmethod
@@ -125,7 +125,7 @@ class ServiceDirectory:
         """What the service running on ``path`` said of itself; None if none runs or it is not ready. Takes no lock."""
         try:
             said = json.loads((path.expanduser() / "service.json").read_bytes())
-            ready = Ready(said["bootstrap"], Process(**said["process"]), said["metrics"])
+            ready = Ready(said["bootstrap"], ChildProcess(**said["process"]), said["metrics"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
         return ready if _living(ready.process) else None
@@ -149,9 +149,9 @@ class ServiceDirectory:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def _recorded(self) -> list[Process]:
+    def _recorded(self) -> list[ChildProcess]:
         try:
-            return [Process(**line) for line in json.loads((self.path / "processes.json").read_bytes())]
+            return [ChildProcess(**line) for line in json.loads((self.path / "processes.json").read_bytes())]
         except FileNotFoundError:
             return []
         except (ValueError, TypeError) as error:
@@ -159,7 +159,7 @@ class ServiceDirectory:
                 f"{self.path / 'processes.json'} is damaged; look for processes that still run there, then remove it"
             ) from error
 
-    def _record(self, processes: Iterable[Process]) -> None:
+    def _record(self, processes: Iterable[ChildProcess]) -> None:
         replace_text(self.path / "processes.json", json.dumps([asdict(process) for process in processes], indent=2) + "\n")
 
 
@@ -199,7 +199,7 @@ def _take_lock(path: Path) -> int:
     return lock
 
 
-def _living(recorded: Process) -> psutil.Process | None:
+def _living(recorded: ChildProcess) -> psutil.Process | None:
     """The process, if it still runs and is the one that was recorded and not another with its number."""
     try:
         process = psutil.Process(recorded.pid)

@@ -19,7 +19,7 @@ from streaming.model.outputs import Decided, MessageReason, Outcome, PutAside, T
 from streaming.wire.message import MessageLimits, decode_message
 from streaming.world.process import Process, ProcessOutput
 from streaming.world.script import Line, MessageLine, encoded
-from streaming.world.silence import Came, Seen, Untold, untold
+from streaming.world.silence import Came, SeenEvent, Untold, untold
 from streaming.world.virtual_time import CLOCK, VirtualTime
 from tidings import event as events
 from tidings import names
@@ -116,7 +116,7 @@ class _Run(VirtualTime):
         self._counted: set[tuple[str, str]] = set()
         """What was offered to windows: the topic, and the id of the message or the event."""
         self._lines: dict[Origin, int] = {}
-        self._seen: dict[tuple[Address, str], Seen] = {}
+        self._seen: dict[tuple[Address, str], SeenEvent] = {}
         self.start(_PROCESS, None)
         self._process = self.processes[_PROCESS]
         # Windows count what enters after the tick that names their subscription. What is sent by it has come long before.
@@ -215,14 +215,14 @@ class _Run(VirtualTime):
         at = happened.at
         slot = self._process.events.slots.get(at)
         for event in slot.open if slot else ():
-            self._seen[at, event.id] = Seen.opened(event)
+            self._seen[at, event.id] = SeenEvent.opened(event)
         if isinstance(happened, Arrived):
             # A measurement is an event of its own, and over at once.
             for output in outputs:
                 if isinstance(output, Decided) and output.event is not None and (at, output.event) not in self._seen:
                     declared = self.versions[self._process.events.version].topic(at.topic)
                     report = events.report(happened.message, happened.published_ms, declared, self._rules.bounds)
-                    self._seen[at, output.event] = Seen.measured(output.event, at, happened, report)
+                    self._seen[at, output.event] = SeenEvent.measured(output.event, at, happened, report)
 
     # ---- what came of it ----------------------------------------------------------------------------------------------
 

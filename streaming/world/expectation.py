@@ -73,7 +73,7 @@ class Pairing:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ToldComparison:
     """All of one subscription, or of one subscriber, in order."""
 
     who: str
@@ -167,7 +167,7 @@ def _written(told: Told) -> dict[str, Any]:
 # ---- comparing --------------------------------------------------------------------------------------------------------
 
 
-def compare(expected: Sequence[Expected], told: Sequence[Told]) -> list[Comparison]:
+def compare(expected: Sequence[Expected], told: Sequence[Told]) -> list[ToldComparison]:
     """Hold what was told to the expectation, in order for each subscription.
 
     The expectation is the whole of it: what nobody expected is a difference, also for a subscription that is not named.
@@ -180,7 +180,7 @@ def compare(expected: Sequence[Expected], told: Sequence[Told]) -> list[Comparis
     for one in told:
         mine, subscriber = ("subscription", one.notification.subscription), ("subscriber", one.notification.subscriber)
         heard.setdefault(subscriber if mine not in patterns and subscriber in patterns else mine, []).append(one)
-    return [Comparison(*at, tuple(_steps(patterns.get(at, []), heard[at]))) for at in sorted(heard)]
+    return [ToldComparison(*at, tuple(_steps(patterns.get(at, []), heard[at]))) for at in sorted(heard)]
 
 
 def _steps(expected: list[Expected], told: list[Told]) -> Iterator[Pairing]:

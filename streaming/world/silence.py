@@ -48,7 +48,7 @@ class Silence(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenEvent:
     """An event as a broker knew it. ``knowledge`` is asked when all is over."""
 
     event: str
@@ -58,15 +58,15 @@ class Seen:
     knowledge: Callable[[], Mapping[str, Register]]
 
     @staticmethod
-    def opened(event: OpenEvent) -> Seen:
+    def opened(event: OpenEvent) -> SeenEvent:
         """An open event goes on changing, and what is seen of it changes with it."""
-        return Seen(event.id, event.at, event.opened_ms, event.span, lambda: event.knowledge)
+        return SeenEvent(event.id, event.at, event.opened_ms, event.span, lambda: event.knowledge)
 
     @staticmethod
-    def measured(event: str, at: Address, arrived: Arrived, report: Mapping[str, Register]) -> Seen:
+    def measured(event: str, at: Address, arrived: Arrived, report: Mapping[str, Register]) -> SeenEvent:
         """A measurement: known whole, and over, when it comes."""
         published_ms = arrived.published_ms
-        return Seen(event, at, arrived.origin.append_ms, Span(published_ms, published_ms), lambda: report)
+        return SeenEvent(event, at, arrived.origin.append_ms, Span(published_ms, published_ms), lambda: report)
 
     @property
     def facts(self) -> dict[str, Value]:
@@ -99,7 +99,7 @@ class Untold:
 
 
 def untold(
-    plan: Plan, came: Came, seen: Iterable[Seen], told: Iterable[tuple[str, Mapping[str, Value]]], aside: Iterable[str]
+    plan: Plan, came: Came, seen: Iterable[SeenEvent], told: Iterable[tuple[str, Mapping[str, Value]]], aside: Iterable[str]
 ) -> Iterator[Untold]:
     """What one subscription is not told, event by event. ``told`` is what it was told of which event, ``aside`` are the topics
     with messages that were put aside."""
@@ -127,7 +127,7 @@ def untold(
             yield found
 
 
-def _no_window(plan: Plan, came: Came, seen: Iterable[Seen]) -> Iterator[Untold]:
+def _no_window(plan: Plan, came: Came, seen: Iterable[SeenEvent]) -> Iterator[Untold]:
     """One that is told of windows is told of no single event: what could have counted is named once, if it could not come."""
     for each in seen:
         why, detail = _why(plan, came, each, each.facts)
@@ -136,11 +136,11 @@ def _no_window(plan: Plan, came: Came, seen: Iterable[Seen]) -> Iterator[Untold]
             return
 
 
-def _known_to(plan: Plan, subscription: Subscription, seen: list[Seen]) -> Iterator[Seen]:
+def _known_to(plan: Plan, subscription: Subscription, seen: list[SeenEvent]) -> Iterator[SeenEvent]:
     """Each event once: as the subscription's own broker knows it, else as the one knows it that knows most."""
     window_ms = plan.topic(subscription.topic).timing.window_ms
     parts = plan.route(subscription.topic).part_of
-    taken: dict[str, list[Seen]] = {}
+    taken: dict[str, list[SeenEvent]] = {}
     for each in sorted(seen, key=lambda s: (s.at.broker != subscription.broker, -len(s.knowledge()))):
         spreads = plan.place(each.at.broker, each.at.topic).role is Role.SPREADS
         others = taken.setdefault(each.at.key, [])
@@ -149,7 +149,7 @@ def _known_to(plan: Plan, subscription: Subscription, seen: list[Seen]) -> Itera
     yield from sorted((each for found in taken.values() for each in found), key=lambda s: s.opened_ms)
 
 
-def _same_event(a: Seen, b: Seen, parts: Mapping[str, Island], window_ms: int | None) -> bool:
+def _same_event(a: SeenEvent, b: SeenEvent, parts: Mapping[str, Island], window_ms: int | None) -> bool:
     """Of one topic and key. Where nobody gathers for all, there is a window: every broker has an event of its own for the same
     reports. Across a cut the reports are others, and what they say may be known on one side alone."""
     if a.event == b.event:
@@ -167,7 +167,7 @@ def _apart(parts: Mapping[str, Island], a: str, b: str) -> bool:
     return a in parts and b in parts and parts[a] is not parts[b]
 
 
-def _about(plan: Plan, came: Came, seen: Seen, told: Mapping[str, Value] | None) -> Untold | None:
+def _about(plan: Plan, came: Came, seen: SeenEvent, told: Mapping[str, Value] | None) -> Untold | None:
     subscription, facts = came.subscription, seen.facts
     wanted = {name: value for name, value in facts.items() if subscription.wants(name)}
     owed = tuple(sorted(name for name in wanted if not (told and name in told and same(told[name], wanted[name]))))
@@ -183,7 +183,7 @@ def _unwanted(subscription: Subscription, facts: Mapping[str, Value]) -> tuple[S
     return Silence.FIELDS_NOT_WANTED, f"it wants {asked}; only {', '.join(sorted(facts)) or 'nothing'} is stated"
 
 
-def _why(plan: Plan, came: Came, seen: Seen, facts: Mapping[str, Value]) -> tuple[Silence, str]:
+def _why(plan: Plan, came: Came, seen: SeenEvent, facts: Mapping[str, Value]) -> tuple[Silence, str]:
     subscription = came.subscription
     broker, topic, key = seen.at
     parts = plan.route(topic).part_of

@@ -51,7 +51,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class WorldTick:
     """A service's tick on the clock."""
 
     service: str
@@ -62,7 +62,7 @@ class Tick:
     """How far the service is, and by which version."""
 
 
-Payload: TypeAlias = Message | Send | Mark | Tick
+Payload: TypeAlias = Message | Send | Mark | WorldTick
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class World:
                 self._append(kafka_topic, self.now_ms, Mark(service.name, version))
             partitions = tuple(sorted(names.partition_name(each, 0) for each in (*served, names.CLOCK)))
             done = min([service.done, *(before for *_, sender, before in self._on_links if sender == service.name)])
-            self._append(names.CLOCK, self.now_ms, Tick(service.name, version, partitions, service.hosted, done))
+            self._append(names.CLOCK, self.now_ms, WorldTick(service.name, version, partitions, service.hosted, done))
 
     def advance(self, ms: int) -> None:
         """Time passes as it does for services that keep up: a tick every second, and all there is to read is read at once."""
@@ -236,7 +236,7 @@ class World:
     @property
     def crossings(self) -> Counter[tuple[str, str, str]]:
         """How often which kind of record was sent from a broker to a neighbour."""
-        return Counter((send.sender, send.to, kind_of(send.record)) for send in self.crossed)
+        return Counter((send.sender, send.to, str(kind_of(send.record))) for send in self.crossed)
 
     def books(self, broker: str) -> Books:
         """What both pipelines have entered for a broker."""
@@ -374,7 +374,7 @@ def _inputs(row: Appended, service: _Service) -> list[Input]:
     """What a row is to a service."""
     partition = names.partition_name(row.kafka_topic, 0)
     match row.payload:
-        case Tick() as tick:
+        case WorldTick() as tick:
             ticked = [Ticked(row.append_ms, tick.version, tick.partitions)] if tick.service == service.name else []
             return [*ticked, Progressed(row.append_ms, tick.service, tick.brokers, *tick.done), Marked(partition, row.append_ms)]
         case Mark(whose, version):

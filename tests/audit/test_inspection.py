@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace as record_with
 
 from audit.comparison import CompareScope
 from audit.inspection import Inspection
@@ -46,7 +47,7 @@ def test_what_was_not_told_is_named_as_the_reference_has_it_and_what_was_told_be
     note = decode_notification(first.value or b"")
     others = tuple(record for record in written.delivered if record is not first)
     assert inspected(log, replace(written, delivered=others)).differences == [f"not told: {note}"]
-    wrong = replace(first, value=encode_notification(replace(note, reports=9), Encoding.JSON))
+    wrong = record_with(first, value=encode_notification(replace(note, reports=9), Encoding.JSON))
     beside = f"told beside the reference: {wrong.value!r}"
     assert inspected(log, replace(written, delivered=(*others, wrong))).differences == [f"not told: {note}", beside]
     assert inspected(log, replace(written, delivered=(*written.delivered, wrong))).differences == [beside]
@@ -65,7 +66,7 @@ def test_what_comes_after_the_last_tick_gets_no_allowance(log: HandmadeLog):
     written = as_written(log.log())
     first = written.delivered[0]
     note = replace(decode_notification(first.value or b""), id="made up")
-    later = replace(first, append_ms=log.now_ms + 60_000, value=encode_notification(note, Encoding.JSON))
+    later = record_with(first, append_ms=log.now_ms + 60_000, value=encode_notification(note, Encoding.JSON))
     found = inspected(log, replace(written, delivered=(*written.delivered, later)))
     assert found.differences == [f"told beside the reference: {later.value!r}"]
 
@@ -81,7 +82,7 @@ def test_a_dead_letter_with_another_reason_lacks_and_is_beside(log: HandmadeLog)
     written = as_written(log.log())
     [letter] = written.dead_letters
     headers = tuple((name, b"whim" if name == "reason" else value) for name, value in letter.headers)
-    found = inspected(log, replace(written, dead_letters=(replace(letter, headers=headers),)))
+    found = inspected(log, replace(written, dead_letters=(record_with(letter, headers=headers),)))
     at = "publish.b1, partition 0, offset 2: "
     lacking, beside = found.differences
     assert lacking.startswith(f"not put aside: {at}")

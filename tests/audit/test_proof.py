@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace as record_with
 
 from audit.comparison import CompareScope, Finding
 from audit.places import BadPlace, since_of
@@ -88,7 +89,7 @@ class TestDifferences:
         written = as_written(log)
         one = written.delivered[0]
         note = replace(decode_notification(one.value or b""), id="stranger")
-        extra = replace(one, value=encode_notification(note, Encoding.JSON))
+        extra = record_with(one, value=encode_notification(note, Encoding.JSON))
         assert found(prove(log, replace(written, delivered=(*written.delivered, extra)))) == [("notification", "beside")]
 
     @pytest.mark.parametrize("beside_the_right_one", [False, True])
@@ -97,7 +98,7 @@ class TestDifferences:
         written = as_written(log)
         one = written.delivered[0]
         note = replace(decode_notification(one.value or b""), reports=9)
-        wrong = replace(one, value=encode_notification(note, Encoding.JSON))
+        wrong = record_with(one, value=encode_notification(note, Encoding.JSON))
         right = (one,) if beside_the_right_one else ()
         proof = prove(log, replace(written, delivered=(*right, wrong, *written.delivered[1:])))
         assert (found(proof), proof.notifications.other) == ([("notification", "other")], 1)
@@ -105,7 +106,7 @@ class TestDifferences:
     def test_on_another_kafka_topic_it_is_missing_and_beside(self):
         log = busy().log()
         written = as_written(log)
-        moved = replace(written.delivered[0], kafka_topic="notify.press")
+        moved = record_with(written.delivered[0], kafka_topic="notify.press")
         assert sorted(found(prove(log, replace(written, delivered=(moved, *written.delivered[1:]))))) == [
             ("notification", "beside"),
             ("notification", "missing"),
@@ -116,10 +117,10 @@ class TestDifferences:
         written = as_written(log)
         (late,), (first, second) = written.late, written.dead_letters
         assert found(prove(log, replace(written, late=()))) == [("late", "missing")]
-        assert found(prove(log, replace(written, dead_letters=(first, replace(second, value=b"touched"))))) == [
+        assert found(prove(log, replace(written, dead_letters=(first, record_with(second, value=b"touched"))))) == [
             ("dead-letter", "other")
         ]
-        elsewhere = replace(late, headers=tuple((n, b"99" if n == "offset" else v) for n, v in late.headers))
+        elsewhere = record_with(late, headers=tuple((n, b"99" if n == "offset" else v) for n, v in late.headers))
         assert found(prove(log, replace(written, late=(late, elsewhere)))) == [("late", "beside")]
 
     def test_the_books(self):
@@ -152,7 +153,7 @@ class TestNotYet:
         written = as_written(log)
         one = written.delivered[0]
         note = replace(decode_notification(one.value or b""), id="later")
-        later = replace(one, value=encode_notification(note, Encoding.JSON), append_ms=script.now_ms + 1)
+        later = record_with(one, value=encode_notification(note, Encoding.JSON), append_ms=script.now_ms + 1)
         assert prove(log, replace(written, delivered=(*written.delivered, later))).same
 
     def test_what_came_after_the_last_tick_may_not_be_told_yet(self):
@@ -304,7 +305,7 @@ class TestALogThatForgets:
         written = as_written(script.log())
         one = written.delivered[0]
         note = replace(decode_notification(one.value or b""), id="of the other")
-        old = replace(one, value=encode_notification(note, Encoding.JSON))
+        old = record_with(one, value=encode_notification(note, Encoding.JSON))
         script.tick(service="s2")
         script.tick(service="s2")
         log = script.log()
@@ -357,5 +358,5 @@ def test_in_a_whole_log_whatever_is_lost_or_made_up_is_found(stream, data):
     one = written.delivered[which]
     note = replace(decode_notification(one.value or b""), event="x" * 24, id="made up")
     encoding = Encoding.JSON if (one.value or b"").startswith(b"{") else Encoding.AVRO
-    made_up = replace(one, value=encode_notification(note, encoding))
+    made_up = record_with(one, value=encode_notification(note, encoding))
     assert found(prove(log, replace(written, delivered=(*written.delivered, made_up)))) == [("notification", "beside")]

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as record_with
 
 from audit.inspection import Inspection
 from audit.written import Written
@@ -59,7 +60,7 @@ def test_what_was_not_told_is_seen(service: Any):
 
 def test_what_was_told_beside_the_reference_is_seen(service: Any):
     first = service.told[0]
-    service.told.append(replace(first, value=first.value.replace(b'"f0"', b'"g0"')))
+    service.told.append(record_with(first, value=first.value.replace(b'"f0"', b'"g0"')))
     faults = service.verdict(6).faults
     assert any(fault.startswith("told beside the reference") for fault in faults)
     assert any("an id has other contents" in fault for fault in faults)
@@ -78,13 +79,13 @@ def test_what_was_not_put_aside_is_seen(service: Any):
 
 def test_what_was_put_aside_beside_the_reference_is_seen(service: Any):
     headers = (("origin", b"publish.b1"), ("partition", b"0"), ("offset", b"1"))
-    service.dead_letters.append(replace(service.dead_letters[-1], headers=headers))
+    service.dead_letters.append(record_with(service.dead_letters[-1], headers=headers))
     assert [fault[:10] for fault in service.verdict(6).faults] == ["put aside "]
 
 
 def test_control_records_that_were_put_aside_are_no_messages(service: Any):
     headers = (("origin", b"control"), ("partition", b"0"), ("offset", b"1"))
-    service.dead_letters.append(replace(service.dead_letters[-1], headers=headers))
+    service.dead_letters.append(record_with(service.dead_letters[-1], headers=headers))
     assert not service.verdict(6).faults
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from service.directory.directory import Process, ServiceDirectory, require_space
+from service.directory.directory import ChildProcess, ServiceDirectory, require_space
 from tidings.errors import AlreadyRunning, CannotRun
 
 HOLD = """
@@ -105,7 +105,7 @@ def test_orphans_are_ended_with_their_children_even_if_they_refuse(
     family = [orphan, *wait_for_children(orphan)]
     said: list[str] = []
     with ServiceDirectory.open(tmp_path) as directory:
-        assert directory.end_orphans(said.append) == [Process(**recorded)]
+        assert directory.end_orphans(said.append) == [ChildProcess(**recorded)]
         assert directory.end_orphans(said.append) == []
     assert not any(member.is_running() and member.status() != psutil.STATUS_ZOMBIE for member in family)
     assert said == [f"ending kafka (pid {orphan.pid}), left over from a run that was killed"]

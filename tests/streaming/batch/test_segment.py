@@ -40,7 +40,7 @@ class Bench:
             self.log[-1] = replace(self.log[-1], about=("incident", "another"))
         self.rows = rows_of(*columns_of(self.log), LIMITS, SECRET)
         timed = [index for index, kind in enumerate(self.rows.kind.tolist()) if kind != IS_MESSAGE]
-        self.inputs = {index: read(self.rows.row(index), LIMITS, TICKER) for index in timed}
+        self.inputs = {index: read(self.rows.record(index), LIMITS, TICKER) for index in timed}
         self.shelf = PackedMemory(SECRET, self.script.rules.bounds)
         state = BucketState(slots=self.shelf)
         start(state, (each for found in self.inputs.values() for each in found))
