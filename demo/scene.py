@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from producers.readings import Road
 from producers.workload import SentMessage
+from tidings import names
 
 WINDOW_MS = 15_000
 HOLD_MS = 500

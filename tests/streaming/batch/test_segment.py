@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from streaming.batch import segment
 from streaming.batch.desk import BatchDesk
@@ -37,7 +38,7 @@ class Bench:
     def __post_init__(self) -> None:
         self.log = log_of(self.script)
         if self.rerouted:
-            self.log[-1] = replace(self.log[-1], about=("incident", "another"))
+            self.log[-1] = structs.replace(self.log[-1], about=("incident", "another"))
         self.rows = rows_of(*columns_of(self.log), LIMITS, SECRET)
         timed = [index for index, kind in enumerate(self.rows.kind.tolist()) if kind != IS_MESSAGE]
         self.inputs = {index: read(self.rows.record(index), LIMITS, TICKER) for index in timed}
