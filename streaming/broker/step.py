@@ -40,8 +40,12 @@ def step(
 
 
 def start(state: BucketState, inputs: Iterable[Input]) -> None:
-    """A bucket that has never seen a tick takes the first one's control data for what came before it."""
-    if state.version == 0:
+    """A bucket that has never seen a tick takes the first one's control data for what came before it.
+
+    One that has seen a tick or a mark has its control data, also if that is the empty one of version 0: what it takes up then, it
+    takes up as a change, wherever the batch was cut.
+    """
+    if state.version == 0 and not state.partitions and not state.marks:
         state.version = next((i.version for i in inputs if isinstance(i, Ticked | Marked) and i.version is not None), 0)
         state.changed = state.changed or state.version > 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterable, Sequence
 
 from streaming.broker.state import Rules
@@ -41,9 +42,10 @@ class Simulator(VirtualTime):
 
     def publish(self, at_ms: int, broker: str, message: Message) -> None:
         """A publisher at a broker sends a message."""
-        origin = Origin(names.publish_topic(broker), 0, next(self._order), at_ms)
+        number = next(self._order)
+        origin = Origin(names.publish_topic(broker), 0, number, at_ms)
         value = encode_message(message) if self._sizes else None
-        self.push(at_ms, broker, Arrived(origin, broker, message, None, value))
+        heapq.heappush(self._heap, (at_ms, number, broker, Arrived(origin, broker, message, None, value)))
 
     def _step(self, name: str, happened: Input) -> Sequence[ProcessOutput]:
         outputs = super()._step(name, happened)

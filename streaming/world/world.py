@@ -8,20 +8,17 @@ links that take their time, brokers that are served by several processes.
 from __future__ import annotations
 
 import heapq
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from random import Random
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 from streaming.broker.progress import clocked
 from streaming.broker.state import BucketState, Rules
 from streaming.broker.step import step
 from streaming.model.books import Books, total
-from streaming.model.entry import Origin
-from streaming.model.inputs import Arrived, Input, Marked, Progressed, Ticked, arrival
 from streaming.model.links import kind_of
 from streaming.model.outputs import Offer, Output, PutAside, Send, Tell
 from streaming.model.windows import Clocked, Offered, WindowDecided, WindowInput, WindowOutput
@@ -31,6 +28,7 @@ from streaming.windows.pipeline import step as window_step
 from streaming.windows.rules import WindowRules
 from streaming.windows.state import WindowState
 from streaming.wire.inputs import in_log_order
+from streaming.world.log import Appended, Log, Mark, WorldTick, inputs_of, is_for
 from streaming.world.process import Process
 from streaming.world.versions import Versions
 from tidings import names
@@ -40,44 +38,6 @@ from topology.plan import Plan
 
 SERVICE = "s"
 TICK_MS = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A service's mark in a partition."""
-
-    service: str
-    version: int
-
-
-@dataclass(frozen=True, slots=True)
-class WorldTick:
-    """A service's tick on the clock."""
-
-    service: str
-    version: int
-    partitions: tuple[str, ...]
-    brokers: frozenset[str] | None
-    done: tuple[int, int]
-    """How far the service is, and by which version."""
-
-
-Payload: TypeAlias = Message | Send | Mark | WorldTick
-
-
-@dataclass(frozen=True, slots=True)
-class Appended:
-    """A record of the log, as it was before it was bytes."""
-
-    kafka_topic: str
-    partition: int
-    offset: int
-    append_ms: int
-    payload: Payload
-
-    @property
-    def origin(self) -> Origin:
-        return Origin(self.kafka_topic, self.partition, self.offset, self.append_ms)
 
 
 @dataclass
@@ -129,8 +89,7 @@ class World:
     """When each entered, at which broker."""
     since_ms: dict[str, int] = field(default_factory=dict)
     """By subscription, when the tick came that first named it as it is."""
-    log: dict[str, list[Appended]] = field(default_factory=dict)
-    """By Kafka topic; each has one partition."""
+    log: Log = field(default_factory=Log)
     versions: Versions = field(default_factory=Versions)
 
     topic: ClassVar[str] = "incident"
@@ -164,9 +123,9 @@ class World:
         had = self.versions.snapshot.subscriptions
         self.versions.change(records, gone)
         for name in self.plan.overlay.brokers:
-            self.log.setdefault(names.publish_topic(name), [])
+            self.log.create(names.publish_topic(name))
             for neighbour in self.plan.overlay.neighbours(name):
-                self.log.setdefault(names.link_topic(name, neighbour), [])
+                self.log.create(names.link_topic(name, neighbour))
         self.tick(0)
         has = self.versions.snapshot.subscriptions
         self.since_ms = {name: self.since_ms[name] if had.get(name) == each else self.now_ms for name, each in has.items()}
@@ -176,14 +135,14 @@ class World:
         self.wait(after_ms)
         message = Message(more.pop("topic", self.topic), key, dict(fields), **more)
         self.published.append((self.now_ms, broker, message))
-        self._append(names.publish_topic(broker), self.now_ms, message)
+        self.log.append(names.publish_topic(broker), self.now_ms, message)
 
     def wait(self, ms: int) -> None:
         """Time passes and nobody says so; what is on its way over a link comes when it is due."""
         self.now_ms += ms
         while self._on_links and self._on_links[0][0] <= self.now_ms:
             due_ms, _, send, *_ = heapq.heappop(self._on_links)
-            self._append(names.link_topic(send.sender, send.to), due_ms, send)
+            self.log.append(names.link_topic(send.sender, send.to), due_ms, send)
 
     def tick(self, after_ms: int = TICK_MS) -> None:
         """Time passes: a mark in every partition, then a tick of every service."""
@@ -192,10 +151,10 @@ class World:
         for service in self._services.values():
             served = [name for name in self.log if name != names.CLOCK and service.serves(name)]
             for kafka_topic in served:
-                self._append(kafka_topic, self.now_ms, Mark(service.name, version))
+                self.log.append(kafka_topic, self.now_ms, Mark(service.name, version))
             partitions = tuple(sorted(names.partition_name(each, 0) for each in (*served, names.CLOCK)))
             done = min([service.done, *(before for *_, sender, before in self._on_links if sender == service.name)])
-            self._append(names.CLOCK, self.now_ms, WorldTick(service.name, version, partitions, service.hosted, done))
+            self.log.append(names.CLOCK, self.now_ms, WorldTick(service.name, version, partitions, service.hosted, done))
 
     def advance(self, ms: int) -> None:
         """Time passes as it does for services that keep up: a tick every second, and all there is to read is read at once."""
@@ -214,10 +173,6 @@ class World:
 
     def _unread(self, service: _Service) -> bool:
         return any(service.read.get(name, 0) < len(rows) for name, rows in self.log.items() if service.reads(name))
-
-    def _append(self, kafka_topic: str, append_ms: int, payload: Payload) -> None:
-        rows = self.log.setdefault(kafka_topic, [])
-        rows.append(Appended(kafka_topic, 0, len(rows), append_ms, payload))
 
     # ---- what came of it ----------------------------------------------------------------------------------------------
 
@@ -265,7 +220,7 @@ class World:
         for service in self._services.values():
             process = Process(self.versions.plan_at, Rules(bucket="replay", hosted=service.hosted), service.name)
             rows = in_log_order([row for name, rows in self.log.items() if service.reads(name) for row in rows])
-            outputs = process.step([each for row in rows for each in _inputs(row, service)])
+            outputs = process.step([each for row in rows for each in inputs_of(row, service.name)])
             found += [output.notification for output in outputs if isinstance(output, Tell)]
         return found
 
@@ -293,7 +248,7 @@ class World:
             runs: list[tuple[str, Sequence[Any]]] = []
             for index, state in enumerate(service.events):
                 rules = service.rules(index)
-                inputs = [each for row in ordered if _is_for(row, rules) for each in _inputs(row, service)]
+                inputs = [each for row in ordered if is_for(row, index, self.buckets) for each in inputs_of(row, service.name)]
                 after, outputs = step(state, inputs, self.versions.plan_at, rules)
                 service.events[index] = after
                 runs.append((rules.bucket, [*outputs, clocked(after, self.versions.plan_at(after.version), rules)]))
@@ -356,33 +311,6 @@ class World:
                 self.decided.append(output)
             case _:
                 pass
-
-
-def _is_for(row: Appended, rules: Rules) -> bool:
-    """Whether a bucket reads a row: those about an event are dealt, all others are for all."""
-    match row.payload:
-        case Message(topic=topic, key=key):
-            about = (topic, key)
-        case Send(record=record):
-            about = record.about
-        case _:
-            return True
-    return zlib.crc32(repr((names.broker_of(row.kafka_topic), *about)).encode()) % rules.buckets == rules.bucket_index
-
-
-def _inputs(row: Appended, service: _Service) -> list[Input]:
-    """What a row is to a service."""
-    partition = names.partition_name(row.kafka_topic, 0)
-    match row.payload:
-        case WorldTick() as tick:
-            ticked = [Ticked(row.append_ms, tick.version, tick.partitions)] if tick.service == service.name else []
-            return [*ticked, Progressed(row.append_ms, tick.service, tick.brokers, *tick.done), Marked(partition, row.append_ms)]
-        case Mark(whose, version):
-            return [Marked(partition, row.append_ms, version if whose == service.name else None)]
-        case Message() as message:
-            return [Arrived(row.origin, names.broker_of(row.kafka_topic), message)]
-        case Send() as send:
-            return [arrival(row.origin, send.sender, send.to, send.record, send.stamp)]
 
 
 def _offered(each: tuple[str, Offer] | Clocked, rules: WindowRules) -> WindowInput | None:

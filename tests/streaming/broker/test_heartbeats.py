@@ -184,3 +184,17 @@ def test_which_beats_there_are_does_not_depend_on_the_order_in_which_partitions_
         outputs = step(begun, [each for row in order for each in row], script.plan_at, script.rules)[1]
         told.append([output.notification.last_ms for output in outputs if isinstance(output, Tell)])
     assert told[0] == told[1]
+
+
+def test_the_first_beat_does_not_depend_on_where_the_batch_was_cut_in_which_the_subscription_came():
+    """A service that starts with no control data ticks with version 0; only before its first tick may it look ahead."""
+    script = Script()
+    script.tick()
+    script.tick()
+    script.control(subscription("ops", heartbeat_ms=1000))
+    script.tick(2500)
+    script.tick()
+    whole = script.run()[1]
+    for cut in range(1, len(script.inputs)):
+        assert script.run((cut,))[1] == whole, cut
+    assert script.run(tuple(range(1, len(script.inputs))))[1] == whole
