@@ -22,7 +22,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Tick:
+class WorldTick:
     """A service's tick on the clock."""
 
     service: str
