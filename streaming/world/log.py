@@ -51,7 +51,7 @@ class Appended:
         return Origin(self.kafka_topic, self.partition, self.offset, self.append_ms)
 
 
-class Log(dict[str, list[Appended]]):
+class WorldLog(dict[str, list[Appended]]):
     """By Kafka topic."""
 
     def create(self, kafka_topic: str) -> None:

@@ -28,7 +28,7 @@ from streaming.windows.pipeline import step as window_step
 from streaming.windows.rules import WindowRules
 from streaming.windows.state import WindowState
 from streaming.wire.inputs import in_log_order
-from streaming.world.log import Appended, Log, Mark, WorldTick, inputs_of, is_for
+from streaming.world.log import Appended, Mark, WorldLog, WorldTick, inputs_of, is_for
 from streaming.world.process import Process
 from streaming.world.versions import Versions
 from tidings import names
@@ -89,7 +89,7 @@ class World:
     """When each entered, at which broker."""
     since_ms: dict[str, int] = field(default_factory=dict)
     """By subscription, when the tick came that first named it as it is."""
-    log: Log = field(default_factory=Log)
+    log: WorldLog = field(default_factory=WorldLog)
     versions: Versions = field(default_factory=Versions)
 
     topic: ClassVar[str] = "incident"
