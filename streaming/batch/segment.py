@@ -102,7 +102,7 @@ class Segment:
         found.open |= slow[found.event]
         if len(row):
             # What stood in a partition that was read later may have entered before all that is known of its event.
-            found.open |= known[found.event] & (rows.append_ms[found.index] < columns.entered_ms[row][found.event])
+            found.open |= known[found.event] & (rows.append_ms[found.index] <= columns.entered_ms[row][found.event])
         self._runs(found)
         opened = np.bincount(found.event[found.open], minlength=len(row)) > 0
         found.open |= (~self._fit(row) | (~opened & ~self._undisturbed(row)))[found.event]
@@ -251,6 +251,8 @@ class Segment:
         if not is_one(slot) or salt_of(slot.open[0]) != self._salt[event]:
             return None
         joined = slot.open[0]
+        if append_ms <= joined.entered_ms and self._judged.shelf_row[event] >= 0:
+            return None  # it may be the first; of an event that this batch opened, the order of the log says that it is not
         new = [name for name in message.fields if name not in joined.knowledge]
         # Which number belongs to which field is not known, Java having its own order; but if there are more, one is disputed.
         if len(new) != self._unknown_facts[position]:

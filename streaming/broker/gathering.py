@@ -86,7 +86,7 @@ def _join(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, arrived: Arriv
     event.knowledge = knowledge
     event.span.include(arrived.published_ms)
     event.reports += 1
-    if arrived.passed or append_ms < event.entered_ms:  # it stood in a partition that was read later
+    if arrived.passed or append_ms <= event.entered_ms:  # it stood in a partition that was read later
         event.entered(arrived.entry.origin)
         if event.ended_ms is not None:
             note_ending(desk, event.at, slot)
