@@ -53,23 +53,21 @@ class TopicSpec:
 
 def control_spec(replication: int = CLUSTER_DEFAULT) -> TopicSpec:
     """One partition, because a version is an offset."""
-    return TopicSpec(names.CONTROL, 1, replication, _COMPACTED)
+    [control] = [topic for topic in names.SERVICE_TOPICS if topic.name == names.CONTROL]
+    return _spec(control, 1, replication)
 
 
 def service_topics(partitions: int, replication: int) -> list[TopicSpec]:
-    """What every service needs, whatever its overlay. The clock and the books are in one order, so in one partition.
+    """What every service needs, whatever its overlay. What is not put aside is in one order, so in one partition.
 
     The clock is kept as long as publications are: the query refuses to go on where records it has not read are gone.
     """
-    return [
-        control_spec(replication),
-        TopicSpec(names.CLOCK, 1, replication),
-        TopicSpec(names.BOOKS, 1, replication, _COMPACTED),
-        TopicSpec(names.DECISIONS, 1, replication),
-        TopicSpec(names.OFFERS, 1, replication),
-        TopicSpec(names.LATE, partitions, replication, _LARGER),
-        TopicSpec(names.DEAD_LETTER, partitions, replication, _LARGER),
-    ]
+    return [_spec(topic, partitions, replication) for topic in names.SERVICE_TOPICS]
+
+
+def _spec(topic: names.ServiceTopic, partitions: int, replication: int) -> TopicSpec:
+    settings = {**(_COMPACTED if topic.compacted else {}), **(_LARGER if topic.put_aside else {})}
+    return TopicSpec(topic.name, partitions if topic.put_aside else 1, replication, settings)
 
 
 def publish_specs(brokers: Iterable[str], partitions: int, replication: int) -> list[TopicSpec]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
@@ -27,6 +28,31 @@ OFFERS: Final = "offers"
 """What brokers offer to the windows beyond their links, and how far they are: from one pipeline to the other. Record key:
 `<service>/<from>/<to>/<topic>`."""
 
+
+@dataclass(frozen=True, slots=True)
+class ServiceTopic:
+    """A Kafka topic that every service has, whatever its overlay: what the service reads and writes there, in words, and how it
+    is kept. It is made, put right and granted by this."""
+
+    name: str
+    reads: str = ""
+    writes: str = ""
+    compacted: bool = False
+    put_aside: bool = False
+    """Whether it takes publications as they came: then it is as wide as theirs, and a record may be larger."""
+
+
+SERVICE_TOPICS: Final = (
+    ServiceTopic(CONTROL, reads="control data", compacted=True),
+    ServiceTopic(CLOCK, reads="ticks", writes="ticks"),
+    ServiceTopic(BOOKS, reads="for the metrics", writes="the books", compacted=True),
+    ServiceTopic(DECISIONS, writes="what was chosen for windows and by adaptive filters"),
+    ServiceTopic(OFFERS, reads="what brokers offer to their links' windows", writes="the same"),
+    ServiceTopic(LATE, writes="what came too late", put_aside=True),
+    ServiceTopic(DEAD_LETTER, writes="what cannot be read", put_aside=True),
+)
+"""All of them: a new one is a name above and an entry here."""
+
 LARGEST_RECORD_BYTES: Final = 16 * 1024 * 1024
 """The largest record a publisher may send, as Kafka stores it."""
 
@@ -36,7 +62,7 @@ NOTIFY: Final = "notify."
 """What the names of the Kafka topics begin with that there may be many of."""
 
 _LEGAL = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
-_OURS = frozenset({CONTROL, CLOCK, BOOKS, LATE, DEAD_LETTER, DECISIONS, OFFERS})
+_OURS = frozenset(topic.name for topic in SERVICE_TOPICS)
 _ANY_LINK = re.compile(rf"\b{re.escape(LINK)}[\w-]+\.[\w-]+")
 
 

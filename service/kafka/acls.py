@@ -101,17 +101,11 @@ def acls(role: Party, name: str = "") -> tuple[Acl, ...]:
 
 def _of_service() -> Iterator[Acl]:
     settings = "to see that its settings are right"
-    for name, uses in (
-        (names.CONTROL, {Operation.READ: "control data"}),
-        (names.CLOCK, {Operation.READ: "ticks", Operation.WRITE: "ticks"}),
-        (names.BOOKS, {Operation.READ: "for the metrics", Operation.WRITE: "the books"}),
-        (names.DECISIONS, {Operation.WRITE: "what was chosen for windows and by adaptive filters"}),
-        (names.OFFERS, {Operation.READ: "what brokers offer to their links' windows", Operation.WRITE: "the same"}),
-        (names.LATE, {Operation.WRITE: "what came too late"}),
-        (names.DEAD_LETTER, {Operation.WRITE: "what cannot be read"}),
-    ):
-        yield from (_topic(name, operation, why) for operation, why in uses.items())
-        yield _topic(name, Operation.DESCRIBE_CONFIGS, settings)
+    for topic in names.SERVICE_TOPICS:
+        for operation, why in ((Operation.READ, topic.reads), (Operation.WRITE, topic.writes)):
+            if why:
+                yield _topic(topic.name, operation, why)
+        yield _topic(topic.name, Operation.DESCRIBE_CONFIGS, settings)
     for prefix, uses in (
         (names.PUBLISH, {Operation.READ: "messages", Operation.WRITE: "marks"}),
         (names.LINK, {Operation.READ: "what neighbours send", Operation.WRITE: "what goes to neighbours, and marks"}),

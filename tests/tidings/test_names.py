@@ -84,3 +84,9 @@ def test_names_are_built_and_matched_in_one_place():
         if path != ROOT / "tidings/names.py" and NAME.search(text)
     ]
     assert found == [], "ask tidings.names for it"
+
+
+def test_every_name_that_stands_whole_is_a_kafka_topic_of_the_service():
+    whole = {value for word, value in vars(names).items() if word.isupper() and isinstance(value, str) and value[-1] != "."}
+    assert whole == {topic.name for topic in names.SERVICE_TOPICS}
+    assert not [topic for topic in names.SERVICE_TOPICS if names.can_deliver_to(topic.name) or not (topic.reads or topic.writes)]
