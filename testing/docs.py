@@ -24,6 +24,7 @@ from service.watch.metrics import ServiceCollector
 from streaming.model.books import Books, WindowItem
 from streaming.model.outputs import MessageReason, Outcome, Unsent
 from streaming.notify.pace import PACES
+from streaming.spark.pipelines import PIPELINES
 from streaming.windows.deciders.decision import Choice, ChoiceReason
 from streaming.world.expectation import Agreement
 from streaming.world.silence import Silence
@@ -156,7 +157,7 @@ def _kafka_topics() -> str:
 
 def _metrics() -> str:
     batch = dict.fromkeys(("id", "rows", "seconds", "watermark_timestamp_seconds"), 0.0)
-    progress = {"tidings_batch": batch, "tidings_windows_batch": batch}
+    progress = {pipeline.metric: batch for pipeline in PIPELINES}
     collector = ServiceCollector(lambda: {"b1": Books()}, lambda: progress, lambda: (0, 0, 0))
     rows = []
     for family in collector.collect():

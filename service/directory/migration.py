@@ -28,7 +28,7 @@ from streaming.batch.resplit import resplit
 from streaming.batch.shuffle import labels_of
 from streaming.batch.store import Bucket, Store, read_note
 from streaming.broker.state_codec import FORMAT
-from streaming.spark.pipelines import PIPELINES
+from streaming.spark.pipelines import EVENTS, PIPELINES
 from tidings.control import Snapshot
 from tidings.errors import BadState, CannotRun
 from tidings.registers import Bounds
@@ -157,9 +157,9 @@ def migrate(directory: ServiceDirectory, buckets: int | None, partitions: int | 
             "say with --buckets or --shuffle-partitions what it should have"
         )
     for pipeline in PIPELINES:
-        if pipeline.fixed is not None and (directory.path / pipeline.checkpoint).exists():
+        if pipeline is not EVENTS and (directory.path / pipeline.checkpoint).exists():
             raise CannotRun(
-                f"{directory.path} has {pipeline.fixed}, which cannot be dealt out anew yet: "
+                f"{directory.path} has {pipeline.remembers}, which cannot be dealt out anew yet: "
                 "go on with the numbers it has, or start with another --dir"
             )
     check_checkpoint(directory.checkpoint)

@@ -43,10 +43,11 @@ class Pipeline:
     """How the names of its metrics begin."""
     title: str
     """What it is called when it fails."""
+    remembers: str
+    """What its buckets have, in words. `tidings state migrate` deals out anew what `EVENTS` remembers, and refuses to while there
+    is anything else."""
     starts_when: Callable[[Snapshot], bool] | None = None
     """The control data that first asks for it. Without such a condition it starts with the service, which lives by it."""
-    fixed: str | None = None
-    """What it remembers, if `tidings state migrate` cannot deal that out anew."""
 
 
 EVENTS = Pipeline(
@@ -59,6 +60,7 @@ EVENTS = Pipeline(
     query="tidings",
     metric="tidings_batch",
     title="the query",
+    remembers="events",
 )
 
 WINDOWS = Pipeline(
@@ -71,8 +73,8 @@ WINDOWS = Pipeline(
     query="tidings-windows",
     metric="tidings_windows_batch",
     title="the query for windows",
+    remembers="windows of aggregate subscriptions",
     starts_when=lambda snapshot: bool(snapshot.windowed),
-    fixed="windows of aggregate subscriptions",
 )
 
 PIPELINES = (EVENTS, WINDOWS)

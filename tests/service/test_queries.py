@@ -45,7 +45,7 @@ def running(query: Query) -> SupervisedQuery:
 
 
 def test_each_starts_once_when_it_is_asked_for():
-    queries = Queries([*PIPELINES, THIRD])
+    queries = Queries([EVENTS, WINDOWS, THIRD])
     assert queries.at_once == [EVENTS]
     queries.add(EVENTS, running(Query()))
     assert queries.asked_for(snapshot()) == []
@@ -56,7 +56,7 @@ def test_each_starts_once_when_it_is_asked_for():
 
 
 def test_a_service_lives_by_those_that_start_with_it():
-    queries = Queries()
+    queries = Queries([EVENTS, WINDOWS])
     assert not queries.are_live
     queries.add(EVENTS, running(Query()))
     assert queries.are_live
@@ -68,7 +68,7 @@ def test_a_service_lives_by_those_that_start_with_it():
 
 def test_the_one_that_stopped_is_named():
     ours = "tidings.errors.BadState: a state blob fails its checksum"
-    queries = Queries([*PIPELINES, THIRD])
+    queries = Queries([EVENTS, WINDOWS, THIRD])
     assert queries.check() is None
     queries.add(EVENTS, running(Query()))
     queries.add(THIRD, running(Query(ours)))
@@ -80,7 +80,7 @@ def test_the_one_that_stopped_is_named():
 
 
 def test_each_says_of_its_last_batch_under_its_name():
-    queries = Queries()
+    queries = Queries([EVENTS, WINDOWS])
     queries.add(EVENTS, running(Query(progress=BATCH)))
     batch = {"id": 7, "rows": 12, "seconds": 0.25, "watermark_timestamp_seconds": 5.0}
     assert queries.progress() == {"tidings_batch": batch, "tidings_windows_batch": {}}

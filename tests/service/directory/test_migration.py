@@ -17,7 +17,7 @@ from service.directory.migration import Migration, check_made_with, forget_old, 
 from streaming.batch.store import Store, read_note
 from streaming.broker.state_codec import FORMAT
 from streaming.model.books import total
-from streaming.spark.pipelines import WINDOWS
+from streaming.spark.pipelines import EVENTS, PIPELINES, Pipeline
 from streaming.world.buckets import SECRET, described
 from streaming.world.records import broker, link, snapshot, subscription, topic
 from testing.service import RunningService, wait_for
@@ -90,10 +90,11 @@ def test_there_must_be_something_to_migrate(directory: ServiceDirectory):
         migrate(directory, 16, None)
 
 
-def test_windows_cannot_be_dealt_out_anew(directory: ServiceDirectory):
+@pytest.mark.parametrize("pipeline", [each for each in PIPELINES if each is not EVENTS], ids=lambda pipeline: pipeline.name)
+def test_only_events_can_be_dealt_out_anew(directory: ServiceDirectory, pipeline: Pipeline):
     check_made_with(directory, NOW)
-    (directory.path / WINDOWS.checkpoint).mkdir()
-    with pytest.raises(CannotRun, match="windows of aggregate subscriptions, which cannot be dealt out anew yet"):
+    (directory.path / pipeline.checkpoint).mkdir()
+    with pytest.raises(CannotRun, match=f"has {pipeline.remembers}, which cannot be dealt out anew yet"):
         migrate(directory, 16, None)
 
 
