@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streaming.world.records import advertisement, broker, link, plan, subscription, topic
+from tidings.topic import Placement
 from topology.generators import generate
+from topology.islands import PLACED
 from topology.overlay import ProblemKind, to_records
 from topology.plan import Plan, Role
 from topology.profile import EVERYTHING
@@ -61,6 +63,10 @@ def test_a_lone_subscriber_gathers_for_itself() -> None:
     made = plan(*CHAIN, advertisement("cam", broker="b4"), subscription("s", broker="b4"))
     assert made.route("incident").parts[0].gatherer == "b4"
     assert way(made, "b1") == ["b1", "b2", "b3", "b4"]
+
+
+def test_every_placement_but_nobodys_finds_a_broker() -> None:
+    assert PLACED.keys() == set(Placement) - {Placement.NONE}
 
 
 def test_the_median_is_where_most_of_them_are() -> None:
@@ -204,7 +210,7 @@ def test_a_change_elsewhere_does_not_route_anew() -> None:
     assert before.route("other") is not after.route("other")
 
 
-@given(st.integers(0, 10_000), st.integers(5, 40), st.sampled_from(["centre", "root", "median"]))
+@given(st.integers(0, 10_000), st.integers(5, 40), st.sampled_from([str(placement) for placement in PLACED]))
 def test_every_way_leads_to_the_one_gatherer(seed: int, size: int, placement: str) -> None:
     overlay = generate("random", size, seed)
     names = overlay.brokers

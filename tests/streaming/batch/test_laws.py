@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from string import ascii_lowercase
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -28,6 +29,7 @@ from streaming.world.records import broker, link, subscription, topic
 from tidings.control import Snapshot
 from tidings.notification import Encoding
 from tidings.registers import Bounds, Join
+from tidings.subscription import PACE_PROPERTIES
 from topology.plan import Plan
 
 EXAMPLES = 5 * settings.default.max_examples
@@ -102,17 +104,15 @@ def remembered(state: BucketState) -> list[Any]:
 
 
 values = st.integers(0, 2) | st.sampled_from([None, True, 1.5, 1.0, "x", ("x", "y"), ("x",), ()])
-FIELDS = "abcdefgh"[: len(Join)]
+FIELDS = ascii_lowercase[: len(Join)]
 """One for each way to join: a new one is drawn, too."""
 fields = st.dictionaries(st.sampled_from(FIELDS), values, max_size=3)
 paces = st.sampled_from(
     [
         {},
-        {"every_ms": 2_500},
-        {"settle_ms": 1_500},
-        {"at_most": 1},
+        *({name: 1 if asked.times_an_hour else 1_500 if asked.of_events else 60_000} for name, asked in PACE_PROPERTIES.items()),
         {"at_most": 2, "every_ms": 700, "settle_ms": 300},
-        {"heartbeat_ms": 60_000},
+        {"every_ms": 2_500},
     ]
 )
 ways = st.sampled_from([0, 900, 4_000, 12_000])
@@ -145,7 +145,7 @@ moves = st.one_of(
 timings = st.sampled_from(
     [
         {"window_ms": 10_000},
-        {"window_ms": 10_000, "fields": {name: str(kind) for name, kind in zip(FIELDS, Join, strict=False)}},
+        {"window_ms": 10_000, "fields": {name: str(kind) for name, kind in zip(FIELDS, Join, strict=True)}},
         {"hold_ms": 2_000, "window_ms": 10_000},
         {"hold_ms": 1_000, "remember_ms": 3_000, "window_ms": 10_000},
         {"hold_ms": 2_000, "window_ms": 10_000, "complete": ["a", "b"]},

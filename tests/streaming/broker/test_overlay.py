@@ -8,6 +8,7 @@ from streaming.model.outputs import Outcome, PutAside
 from streaming.world.records import advertisement, broker, link, plan, subscription, topic
 from streaming.world.simulator import Simulator
 from tidings.message import Message
+from tidings.topic import Filtering, Placement
 
 CHAIN = [broker(f"b{n}") for n in range(1, 6)] + [link(f"b{n}", f"b{n + 1}") for n in range(1, 5)]
 STAR = [broker(f"b{n}") for n in range(1, 6)] + [link("b1", f"b{n}") for n in range(2, 6)]
@@ -109,9 +110,9 @@ def test_a_broker_may_drop_early_what_the_gatherer_has_told_it() -> None:
     assert crossed(early=True) == 3
 
 
-@pytest.mark.parametrize("placement", ["centre", "root", "median", "none"])
-@pytest.mark.parametrize("filtering", ["profile", "event", "rendezvous", "adaptive"])
-def test_every_placement_and_filter_tells_the_same(placement: str, filtering: str) -> None:
+@pytest.mark.parametrize("placement", Placement)
+@pytest.mark.parametrize("filtering", Filtering)
+def test_every_placement_and_filter_tells_the_same(placement: Placement, filtering: Filtering) -> None:
     simulator = simulated(
         *CHAIN,
         link("b1", "b5"),

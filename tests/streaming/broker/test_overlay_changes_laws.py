@@ -26,6 +26,8 @@ from tidings.control import Snapshot
 from tidings.message import Message
 from tidings.notification import Notification
 from tidings.predicate import Everything, Verdict
+from tidings.topic import Filtering
+from topology.islands import PLACED
 from topology.plan import Plan
 
 NAMES = ["b1", "b2", "b3", "b4"]
@@ -52,8 +54,8 @@ manners = st.tuples(
     st.fixed_dictionaries(
         {
             "hold_ms": st.sampled_from([0, 2_000]),
-            "gatherer": st.sampled_from(["centre", "root", "median"]),
-            "filter": st.sampled_from(["profile", "event", "rendezvous", "adaptive"]),
+            "gatherer": st.sampled_from([str(placement) for placement in PLACED]),
+            "filter": st.sampled_from([str(filtering) for filtering in Filtering]),
             "early": st.booleans(),
         },
     ),

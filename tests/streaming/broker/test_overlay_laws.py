@@ -11,6 +11,8 @@ from streaming.world.one_broker import Script
 from streaming.world.records import broker, link, plan, subscription, topic
 from streaming.world.simulator import Simulator
 from tidings.message import Message
+from tidings.topic import Filtering
+from topology.islands import PLACED
 
 NAMES = [f"b{n}" for n in range(1, 8)]
 HOP_MS = 20
@@ -43,8 +45,8 @@ subscriptions = st.lists(
 manners = st.fixed_dictionaries(
     {
         "hold_ms": st.sampled_from([0, 2_000]),
-        "filter": st.sampled_from(["profile", "event", "rendezvous", "adaptive"]),
-        "gatherer": st.sampled_from(["centre", "root", "median"]),
+        "filter": st.sampled_from([str(filtering) for filtering in Filtering]),
+        "gatherer": st.sampled_from([str(placement) for placement in PLACED]),
         "early": st.booleans(),
     }
 )

@@ -18,6 +18,8 @@ from streaming.world.records import advertisement, broker, link, plan, subscript
 from streaming.world.simulator import Simulator
 from tidings.message import Message
 from tidings.notification import Notification
+from tidings.topic import Filtering
+from topology.islands import PLACED
 
 NAMES = [f"b{n}" for n in range(1, 7)]
 KEYS = ["k1", "k2"]
@@ -37,8 +39,8 @@ streams = st.lists(publishes, min_size=1, max_size=30)
 manners = st.fixed_dictionaries(
     {
         "hold_ms": st.sampled_from([0, 1_000]),
-        "filter": st.sampled_from(["profile", "event", "rendezvous", "adaptive"]),
-        "gatherer": st.sampled_from(["centre", "root", "median"]),
+        "filter": st.sampled_from([str(filtering) for filtering in Filtering]),
+        "gatherer": st.sampled_from([str(placement) for placement in PLACED]),
         "early": st.booleans(),
         "window_ms": st.sampled_from([8_000, 12_000, 20_000]),
     }
