@@ -133,6 +133,14 @@ def _waiting() -> str:
     return table(("waits for", "means"), ((word, means.format(asked="as long or often as asked")) for word, means in rows))
 
 
+def _silences() -> str:
+    """Why something is not told: the general reasons, and those of paces."""
+    words = meanings(Silence)
+    for word, means in filter(None, (pace.silence for pace in PACES)):
+        words[word] = f"{means[0].upper()}{means[1:]}.".replace("'", "`")
+    return table(("why", "means"), ((f"`{word}`", means) for word, means in words.items()))
+
+
 def _kafka_topics() -> str:
     partitions = 7  # told apart from what is fixed at one
     said = dict(said_below(ast.parse(inspect.getsource(names)).body))
@@ -289,7 +297,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "window-items": _words(WindowItem, "count"),
     "choices": _words(Choice, "choice"),
     "choice-reasons": _words(ChoiceReason, "reason"),
-    "silences": _words(Silence, "why"),
+    "silences": _silences,
     "findings": _words(Finding, "finding"),
     "agreements": _words(Agreement, "verdict"),
     "overlay-problems": _words(ProblemKind, "problem"),

@@ -21,7 +21,8 @@ from topology.plan import Plan, Role
 
 
 class Silence(StrEnum):
-    """Why nothing, or nothing more, is said."""
+    """Why nothing, or nothing more, is said; but for the paces that can keep news back for good, which have a word of their own
+    (`streaming.notify.pace.pace.Pace.silence`)."""
 
     NOTHING_PUBLISHED = "nothing-published"
     """No message is about its topic."""
@@ -41,8 +42,6 @@ class Silence(StrEnum):
     """The subscription was deleted before anything was due."""
     CUT_OFF = "cut-off"
     """No link that the topic may cross leads to its broker."""
-    NOT_SETTLED = "not-settled"
-    """Its `where` did not hold for as long as `settle_ms` asks."""
     HELD_BACK = "held-back"
     """The pace it asked for left no room before the event was forgotten."""
 
@@ -88,7 +87,8 @@ class Untold:
 
     subscription: str
     topic: str
-    why: Silence
+    why: str
+    """A word of `Silence`, or of a pace."""
     detail: str
     key: str | None = None
     event: str | None = None
@@ -183,7 +183,7 @@ def _unwanted(subscription: Subscription, facts: Mapping[str, Value]) -> tuple[S
     return Silence.FIELDS_NOT_WANTED, f"it wants {asked}; only {', '.join(sorted(facts)) or 'nothing'} is stated"
 
 
-def _why(plan: Plan, came: Came, seen: SeenEvent, facts: Mapping[str, Value]) -> tuple[Silence, str]:
+def _why(plan: Plan, came: Came, seen: SeenEvent, facts: Mapping[str, Value]) -> tuple[str, str]:
     subscription = came.subscription
     broker, topic, key = seen.at
     parts = plan.route(topic).part_of
@@ -202,8 +202,7 @@ def _why(plan: Plan, came: Came, seen: SeenEvent, facts: Mapping[str, Value]) ->
         return Silence.CUT_OFF, f"no link that the topic may cross leads from {broker!r} to {subscription.broker!r}"
     for pace in PACES:
         if pace.silence is not None and pace.asked_by(subscription):
-            word, detail = pace.silence
-            return Silence(word), detail
+            return pace.silence
     return Silence.HELD_BACK, "the pace that it asked for left no room before the event was forgotten"
 
 

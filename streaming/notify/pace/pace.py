@@ -38,7 +38,7 @@ class Pace(Protocol):
     why: ClassVar[str] = ""
     """Why news waits for it, in words; ``{asked}`` is what the subscription asked for."""
     silence: ClassVar[tuple[str, str] | None] = None
-    """If it can keep news back for good: the word (see `streaming.world.silence`) and the sentence for that."""
+    """If it can keep news back for good: the word and the sentence by which `tidings check` says so."""
     remembers_ms: ClassVar[int] = 0
     """For how long after its events it remembers something of a key."""
 

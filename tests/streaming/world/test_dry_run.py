@@ -185,7 +185,7 @@ class TestPace:
         assert told(run(records, *data)) == [(2000, "open", "first", {"state": "open"})]
         assert [each.why for each in run(records, *data[:2]).untold] == [Silence.WHERE_FALSE]
         short = [topic(fields={"state": "last"}, window_ms=800), records[1]]
-        assert [each.why for each in run(short, data[0]).untold] == [Silence.NOT_SETTLED]
+        assert [each.why for each in run(short, data[0]).untold] == ["not-settled"]
 
     def test_what_waits_for_a_digest_is_told_in_it(self):
         records = [topic(window_ms=10_000), subscription("ops", at_most=1)]
