@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
+from typing import Any, TypeVar
+
 from streaming.broker.state import Rules
 from streaming.wire.message import MessageLimits
-from tidings.config import Config
+from tidings.config import Config, Limits
 from tidings.registers import Bounds
 from tidings.topic import Timing
+
+Bounded = TypeVar("Bounded", Rules, Bounds, MessageLimits)
 
 
 def timing_of(config: Config) -> Timing:
@@ -17,15 +22,12 @@ def timing_of(config: Config) -> Timing:
 
 def rules_of(config: Config, buckets: int = 1) -> Rules:
     """The bounds of one of so many buckets."""
-    limits = config.limits
-    return Rules(
-        bounds=Bounds(limits.conflicts, limits.union_items),
-        event_fields=limits.event_fields,
-        sources=limits.sources,
-        open_events=max(1, limits.open_events // buckets),
+    bounded = _by_name(Rules, config.limits)
+    return replace(
+        bounded,
+        bounds=_by_name(Bounds, config.limits),
+        open_events=max(1, bounded.open_events // buckets),
         buckets=buckets,
-        ahead_ms=limits.ahead_ms,
-        patience_ms=limits.patience_ms,
         hosted=hosted_by(config),
     )
 
@@ -37,5 +39,11 @@ def hosted_by(config: Config) -> frozenset[str] | None:
 
 def message_limits_of(config: Config) -> MessageLimits:
     """What one message may bring."""
-    limits = config.limits
-    return MessageLimits(limits.message_bytes, limits.fields, limits.key_bytes)
+    return _by_name(MessageLimits, config.limits)
+
+
+def _by_name(kind: type[Bounded], limits: Limits) -> Bounded:
+    """What bounds the logic has the name of its setting: none can be set and not count."""
+    known = {each.name for each in fields(kind)}
+    said: dict[str, Any] = {each.name: getattr(limits, each.name) for each in fields(limits) if each.name in known}
+    return kind(**said)
