@@ -16,7 +16,7 @@ from tidings.topic import Topic
 from tidings.values import fact_digest, same, sort_key
 
 BOUNDS = Bounds(conflicts=2, union_items=3)
-TOPIC = Topic("t", joins={"f": Join.FIRST, "l": Join.LAST, "lo": Join.MIN, "hi": Join.MAX, "u": Join.UNION})
+TOPIC = Topic("t", joins={str(kind): kind for kind in Join})
 
 texts = st.text(alphabet="abc", max_size=2)
 values = st.one_of(
@@ -31,7 +31,7 @@ messages = st.builds(
     Message,
     topic=st.just("t"),
     key=st.just("k"),
-    fields=st.dictionaries(st.sampled_from(["f", "l", "lo", "hi", "u", "other"]), values, max_size=4),
+    fields=st.dictionaries(st.sampled_from([*TOPIC.joins, "other"]), values, max_size=4),
     source=st.sampled_from([None, "s1", "s2"]),
     id=st.sampled_from(["m1", "m2", "m3", "m4"]),
     published_ms=st.integers(0, 5),

@@ -228,6 +228,17 @@ def check(script: Script, batches: list[list[LogRecord]], restarts: Restarts) ->
     assert quick.version == state.version
 
 
+@pytest.mark.parametrize("cuts", [[], [4], [3, 6]], ids=str)
+@pytest.mark.parametrize("kind", Join)
+def test_a_fact_that_is_stated_again_counts_as_much(kind, cuts):
+    script = Script()
+    script.control(topic(window_ms=10_000, fields={"a": str(kind)}), subscription("always"))
+    for value in (1, 1, 2, 1, 1, 2):
+        script.publish({"a": value}, published_ms=script.now_ms)
+        script.wait(100)
+    check(script, cut(log_of(script), cuts), Restarts())
+
+
 def test_an_event_that_made_room_and_is_opened_again_by_a_neighbour_is_found():
     """In the same batch: what was judged of it before speaks of a row that is empty."""
     publish = [("publish", key, {}, None, None, 1, 0) for key in ("k2", "k1", "k3")]
