@@ -258,11 +258,15 @@ def render(predicate: Predicate) -> str:
             return f"{_name(field)} {'prefix' if isinstance(predicate, Prefix) else 'contains'} {_quoted(text)}"
 
 
-_BARE = re.compile(r"(?!(?i:and|or|not|in|prefix|contains|exists|true|false|null)\Z)[A-Za-z_][A-Za-z0-9_.-]*")
+@cache
+def _bare() -> re.Pattern[str]:
+    """A field that needs no quotes: it is no keyword. Those are what goes before a name in the grammar."""
+    keywords = "|".join(token.pattern.value.partition("(?!")[0] for token in _grammar().terminals if token.priority > 0)
+    return re.compile(rf"(?!(?i:{keywords})\Z)[A-Za-z_][A-Za-z0-9_.-]*")
 
 
 def _name(field: str) -> str:
-    return field if _BARE.fullmatch(field) else '"' + re.sub(r'(["\\])', r"\\\1", field) + '"'
+    return field if _bare().fullmatch(field) else '"' + re.sub(r'(["\\])', r"\\\1", field) + '"'
 
 
 def _quoted(value: Scalar) -> str:
