@@ -26,7 +26,7 @@ from service.watch.spark_logs import stderr_to, write_log_config
 from streaming.batch.first_note import Seed, write_seed
 from streaming.batch.resplit import resplit
 from streaming.batch.shuffle import labels_of
-from streaming.batch.store import Bucket, Store, read_note
+from streaming.batch.store import Bucket, read_note, store_of
 from streaming.broker.state_codec import FORMAT
 from streaming.spark.pipelines import EVENTS, PIPELINES
 from tidings.control import Snapshot
@@ -182,7 +182,7 @@ def _write(
     gone = [(broker, number) for number in range(len(new), len(old)) for broker in sorted(old[number].state.books)]
     size = 0
     for number, bucket in enumerate(new):
-        store = Store(folder / str(number), directory.hash_key, Bounds())
+        store = store_of(folder, number, directory.hash_key, Bounds())
         note = store.save(bucket)
         size += write_seed(store.folder, Seed(note, [] if number else gone)) + sum(file.size for file in bucket.note.files)
     replace_text(folder / _OFFSETS, offsets)
@@ -256,7 +256,7 @@ def _buckets(directory: ServiceDirectory, made: Mapping[str, Any]) -> list[Bucke
     if strangers := sorted(by_label.keys() - set(labels_of(count, partitions))):
         raise BadState(f"{directory.checkpoint} has a group {strangers[0]} of {count}: it does not belong to {MADE_WITH}")
     notes = {label % count: note for label, note in by_label.items()}
-    stores = [Store(directory.state / str(number), directory.hash_key, Bounds()) for number in range(count)]
+    stores = [store_of(directory.state, number, directory.hash_key, Bounds()) for number in range(count)]
     return [store.open(read_note(notes[n]) if n in notes else None) for n, store in enumerate(stores)]
 
 

@@ -198,3 +198,8 @@ class Store:
         for path in self.folder.iterdir():
             if path.name < oldest:
                 path.unlink(missing_ok=True)
+
+
+def store_of(states: Path, bucket: int, secret: str, bounds: Bounds) -> Store:
+    """Where a bucket is kept, within the folder of all states: nobody else chooses that."""
+    return Store(states / str(bucket), secret, bounds)

@@ -18,7 +18,7 @@ from streaming.batch.first_note import read_seed
 from streaming.batch.reading import COLUMNS, rows_of
 from streaming.batch.rows import Rows
 from streaming.batch.segment import EngineSettings
-from streaming.batch.store import Bucket, Store, read_note
+from streaming.batch.store import Bucket, read_note, store_of
 from streaming.broker.progress import clocked
 from streaming.broker.state import Rules
 from streaming.model.books import Books
@@ -66,7 +66,7 @@ def bucket_function(settings: BucketSpec) -> Callable[[Any, Iterable[pd.DataFram
 
     def run(key: tuple[int], frames: Iterable[pd.DataFrame], group_state: Any) -> Iterator[pd.DataFrame]:
         number = int(key[0]) % settings.rules.buckets
-        store = Store(Path(settings.state_dir) / str(number), settings.secret, settings.rules.bounds)
+        store = store_of(Path(settings.state_dir), number, settings.secret, settings.rules.bounds)
         seed = None if group_state.exists else read_seed(store.folder)
         noted = bytes(group_state.get[0]) if group_state.exists else seed.note if seed else None
         note = read_note(noted) if noted is not None else None
