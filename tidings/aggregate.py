@@ -37,6 +37,15 @@ class Function(StrEnum):
     TOP, FIRST, LAST, DISTINCT, EMA = "top", "first", "last", "distinct", "ema"
 
 
+_SMALL = frozenset(
+    {
+        *(Function.COUNT, Function.SUM, Function.MIN, Function.MAX, Function.AVG, Function.VARIANCE),
+        *(Function.FIRST, Function.LAST),
+    }
+)
+"""Those whose partial stays small. Of one that is not named here every publication is sent, which is never wrong."""
+
+
 @dataclass(frozen=True, slots=True)
 class Aggregate:
     """A function of a field; only `count` can do without one. ``k`` is of `top`, ``alpha`` of `ema`, ``approx`` of `distinct`."""
@@ -50,7 +59,7 @@ class Aggregate:
     @property
     def decomposable(self) -> bool:
         """Whether a partial is a small message."""
-        return self.approx or self.function not in (Function.DISTINCT, Function.TOP, Function.EMA)
+        return self.approx or self.function in _SMALL
 
     def __str__(self) -> str:
         """The canonical text; parsed again, it gives the same function."""

@@ -260,13 +260,17 @@ def empty(of: Of) -> Partial:
 
 
 def _part(aggregate: Aggregate) -> _Part | None:
-    if aggregate.function in (Function.SUM, Function.AVG, Function.VARIANCE):
-        return _Sums()
-    if aggregate.function in (Function.TOP, Function.DISTINCT):
-        return _Sketch() if aggregate.approx else _Tally()
-    if aggregate.function is Function.EMA:
-        return _Readings()
-    return None if aggregate.function is Function.COUNT else _Chosen()
+    match aggregate.function:
+        case Function.SUM | Function.AVG | Function.VARIANCE:
+            return _Sums()
+        case Function.TOP | Function.DISTINCT:
+            return _Sketch() if aggregate.approx else _Tally()
+        case Function.EMA:
+            return _Readings()
+        case Function.MIN | Function.MAX | Function.FIRST | Function.LAST:
+            return _Chosen()
+        case Function.COUNT:
+            return None
 
 
 def added(partial: Partial, of: Of, published_ms: int, message_id: str, fields: Mapping[str, Value]) -> None:
