@@ -173,7 +173,8 @@ def waiting_line(wait: Wait) -> Text:
 
     subscription, pace = wait.subscription, wait.waits_for
     number = getattr(subscription, pace.property)
-    asked = show.count(number, "time") if PACE_PROPERTIES[pace.property].times_an_hour else show.duration(number)
+    counted = PACE_PROPERTIES[pace.property].counted
+    asked = show.count(number, counted.one) if counted else show.duration(number)
     line = Text(f"  {show.clock_time(wait.until_ms)}  ", style="dim")
     line.append(f"→ {show.printable(subscription.name)}", style="bold")
     line.append(f" waits until then for {show.facts(wait.news.news)}: ")

@@ -66,8 +66,8 @@ class DeliveryOptions:
 
 def _pace_option(asked: PaceProperty) -> tuple[Any, int | None]:
     """The option for a pace that a subscription can ask for, and its default."""
-    if most := asked.times_an_hour:
-        option = typer.Option(min=1, max=most, help=asked.option, show_default=False, rich_help_panel=_PANEL)
+    if counted := asked.counted:
+        option = typer.Option(min=1, max=counted.most, help=asked.option, show_default=False, rich_help_panel=_PANEL)
         return Annotated[int | None, option], None
     return Annotated[int, typer.Option(min=0, help=asked.option, rich_help_panel=_PANEL)], 0
 

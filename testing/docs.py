@@ -123,7 +123,7 @@ def _message_reasons() -> str:
 def _paces() -> str:
     """The properties by which a subscription asks for a pace; those that make news wait come first."""
     declared = sorted(PACE_PROPERTIES.items(), key=lambda item: not item[1].of_events)
-    bounds = ((name, f"1 to {asked.times_an_hour}: " if asked.times_an_hour else "", asked.means) for name, asked in declared)
+    bounds = ((name, f"1 to {asked.counted.most}: " if asked.counted else "", asked.means) for name, asked in declared)
     return table(("property", "means"), ((f"`{name}`", f"{bound}{means}") for name, bound, means in bounds))
 
 

@@ -11,13 +11,22 @@ from typing import get_type_hints
 
 
 @dataclass(frozen=True, slots=True)
+class PaceUnit:
+    """What a property counts that is no number of milliseconds: from 1 to ``most``. ``one`` names a single one."""
+
+    one: str
+    units: str
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
 class PaceProperty:
     """``option`` describes it in the command line's help, ``means`` in the documentation."""
 
     option: str
     means: str
-    times_an_hour: int | None = None
-    """The most it can be, if it counts notifications in an hour; otherwise it is a number of milliseconds."""
+    counted: PaceUnit | None = None
+    """None for a number of milliseconds."""
     of_events: bool = True
     """Whether it is about single events: then it makes news of them wait, and does not go with windows."""
 

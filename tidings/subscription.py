@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from tidings.notification import Encoding
-from tidings.pace import PaceProperty, pace_properties
+from tidings.pace import PaceProperty, PaceUnit, pace_properties
 from tidings.predicate import Everything, Missing, Predicate, Verdict, judge, render
 from tidings.values import Value, digest
 from tidings.window import Window
@@ -62,7 +62,7 @@ class Subscription:
         PaceProperty(
             "So many times an hour about a key; the rest as a digest.",
             "so many notifications in any hour about a key; the rest is told as one digest when there is a place",
-            times_an_hour=3600,
+            PaceUnit("time", "times an hour", 3600),
         ),
     ] = 0
     window: Window | None = None

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from tidings import names, predicate
 from tidings.errors import BadControl, BadPredicate
 from tidings.notification import Encoding
+from tidings.pace import PaceUnit
 from tidings.registers import Join
 from tidings.subscription import PACE_PROPERTIES, Subscription
 from tidings.topic import Deciding, Filtering, Placement, Timing, Topic
@@ -101,15 +102,15 @@ class Reader:
             raise self.fail(f"{name!r} must be an integer of milliseconds from 0 to 10^12, not {value!r}", name)
         return value
 
-    def pace(self, name: str, most_an_hour: int | None) -> Any:
+    def pace(self, name: str, counted: PaceUnit | None) -> Any:
         """A whole number; 0 when it is not said."""
-        if most_an_hour is None:
+        if counted is None:
             return self.milliseconds(name, 0)
         value = self.left.pop(name, _MISSING)
         if value is _MISSING:
             return 0
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most_an_hour:
-            raise self.fail(f"{name!r} must be an integer of times an hour from 1 to {most_an_hour}, not {value!r}", name)
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= counted.most:
+            raise self.fail(f"{name!r} must be an integer of {counted.units} from 1 to {counted.most}, not {value!r}", name)
         return value
 
     def names(self, name: str) -> frozenset[str] | None:
@@ -193,7 +194,7 @@ def _subscription(r: Reader, _defaults: Timing) -> Subscription:
         deliver=deliver,
         where=parsed,
         missing=r.choice("missing", predicate.Missing, "optimistic"),
-        **{name: r.pace(name, asked.times_an_hour) for name, asked in PACE_PROPERTIES.items()},
+        **{name: r.pace(name, asked.counted) for name, asked in PACE_PROPERTIES.items()},
         fields=r.names("fields"),
         encoding=r.choice("encoding", Encoding, "json"),
         window=window,

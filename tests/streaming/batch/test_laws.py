@@ -110,7 +110,7 @@ fields = st.dictionaries(st.sampled_from(FIELDS), values, max_size=3)
 paces = st.sampled_from(
     [
         {},
-        *({name: 1 if asked.times_an_hour else 1_500 if asked.of_events else 60_000} for name, asked in PACE_PROPERTIES.items()),
+        *({name: 1 if asked.counted else 1_500 if asked.of_events else 60_000} for name, asked in PACE_PROPERTIES.items()),
         {"at_most": 2, "every_ms": 700, "settle_ms": 300},
         {"every_ms": 2_500},
     ]
