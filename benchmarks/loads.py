@@ -166,7 +166,7 @@ def in_json(records: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, byt
 
 
 def hot(records: Iterable[tuple[bytes, bytes]], share: float = 0.9, seed: int = 1) -> Iterator[tuple[bytes, bytes]]:
-    """So much of the traffic is about one key."""
+    """This share of the traffic is about one key."""
     chance = random.Random(seed)
     key = f"{PREFIX}0000000"
     facts: dict[str, str | int] = {f"sensor_{number}": number for number in range(8)}

@@ -19,7 +19,7 @@ _log = logging.getLogger("tidings.keeper")
 
 
 def write_snapshot(folder: Path, snapshot: Snapshot, keep: int) -> None:
-    """Write a version's file; of all files the newest so many are kept."""
+    """Write a version's file; of all files the ``keep`` newest stay."""
     path = snapshot_path(folder, snapshot.version)
     checksum_path(path).unlink(missing_ok=True)  # a kill must not leave a new file beside an old checksum
     replace_text(path, snapshot.to_json())

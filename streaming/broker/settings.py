@@ -16,7 +16,7 @@ def timing_of(config: Config) -> Timing:
 
 
 def rules_of(config: Config, buckets: int = 1) -> Rules:
-    """The bounds of one of so many buckets."""
+    """The bounds of one bucket, where there are this many."""
     limits = config.limits
     return Rules(
         bounds=Bounds(limits.conflicts, limits.union_items),

@@ -109,7 +109,7 @@ def _setting(settings: BucketSpec, number: int) -> EngineSettings:
 
 
 def _empty_books(service: str, broker: str, bucket: int) -> Iterator[Outgoing]:
-    """For a bucket that is no more. Nothing at all would not do: who reads on from before would still count what it had."""
+    """For a bucket that is no more. Nothing at all would not do: whoever reads on from before would still count what it had."""
     return books_records(service, bucket, {}, {broker: Books()})
 
 
