@@ -20,13 +20,12 @@ from clients.topics import delivery_specs, ensure_topics, link_specs, publish_sp
 from streaming.model.items import Publication
 from streaming.model.outputs import Offer
 from streaming.model.windows import Clocked
-from streaming.spark.events import snapshot_path
 from streaming.wire.clock import Tick, TickerIdentity, encode_tick
 from streaming.wire.message import MessageLimits, decode_message, encode_message
 from streaming.wire.offers import clock_record, offer_record
 from streaming.wire.record import Outgoing
 from tidings import names
-from tidings.control import Link, Snapshot
+from tidings.control import Link, Snapshot, snapshot_path
 from tidings.notification import Encoding
 
 PARTITIONS = 2

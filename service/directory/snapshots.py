@@ -11,8 +11,7 @@ from pathlib import Path
 
 from service.directory.checksum import checksum_path, is_damaged, write_checksum
 from service.directory.directory import replace_text
-from streaming.spark.events import snapshot_path
-from tidings.control import Snapshot
+from tidings.control import Snapshot, snapshot_path
 from tidings.topic import Timing
 
 _log = logging.getLogger("tidings.keeper")
