@@ -51,7 +51,7 @@ class TellTally:
 
 @dataclass(frozen=True, slots=True)
 class CompareScope:
-    """What to compare: all, or from a time on, or what is about a topic or a key."""
+    """What to compare: everything, what came from a certain time on, or what is about a topic or a key."""
 
     since_ms: int | None = None
     topic: str | None = None
@@ -85,7 +85,7 @@ class Item:
     about: About | None
     text: str
     whole: object = None
-    """All of it, for who wants more than the text."""
+    """All of it, for whoever wants more than the text."""
 
     def __str__(self) -> str:
         return self.text if self.whole is None else repr(self.whole)

@@ -21,7 +21,7 @@ About: TypeAlias = tuple[str, str]
 class Reach:
     """The time from which the log is whole, and for each key the time from which what is known about it follows from the log.
 
-    What a broker remembers of a key ends two windows after the last that was said about it. So a key that was silent for
+    What a broker remembers of a key ends two windows after the last thing that was said about it. So a key that was silent for
     that long, with the log whole, has nothing hidden behind it: from there on all is decided. One that is never silent is not.
     """
 
@@ -80,7 +80,7 @@ def reach_of(log: Log, replay: Replay, timing: Timing, ahead_ms: int) -> Reach:
 
 
 def _quiet(log: Log, timing: Timing, ahead_ms: int) -> dict[str, int]:
-    """For each topic, after how long a silence nothing of a key is remembered, by the longest window it ever had."""
+    """For each topic, how long a key must be silent before nothing of it is remembered, by the longest window it ever had."""
     held = {tick.version for tick, _ in log.ticks}
     used = [snapshot.records for snapshot in log.history if snapshot.version in held] or [log.history[-1].records]
     records = [record for snapshot in used for record in snapshot.values()]

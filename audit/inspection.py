@@ -31,7 +31,7 @@ class Inspection:
 
     @property
     def differences(self) -> list[str]:
-        """What was told or put aside and what was not, in words: first what lacks, then what is there beside."""
+        """What was told or put aside and what was not, in words: first what is missing, then what should not be there."""
         return [*self._lacking(), *self._beside()]
 
     def received(self, published: int) -> list[str]:
@@ -56,7 +56,7 @@ class Inspection:
 
 
 def inspect(connection: Connection, *, limits: MessageLimits, rules: Rules, timing: Timing) -> Inspection:
-    """Decide the log again, and lay all that the service has written beside it. While it still works, something will lack."""
+    """Decide the log again, and lay all that the service has written beside it. While it works, something will be missing."""
     log = read_log(connection, limits=limits, timing=timing)
     reference = decide(log, service=None, limits=limits, rules=rules, timing=timing)
     return Inspection.of(log, reference, read_written(connection, log))

@@ -42,7 +42,7 @@ class Replay:
     control: Snapshot
     """The control data that holds now."""
     clocks: Mapping[str | None, int] = field(default_factory=dict)
-    """Up to when each service was followed: what is due until then is decided."""
+    """The time up to which each service was followed: what is due until then is decided."""
     states: tuple[BucketState, ...] = ()
     """What each service remembers then."""
 

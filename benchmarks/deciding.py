@@ -134,7 +134,7 @@ class Stream:
         self._number = 0
 
     def warm_up(self) -> int:
-        """After so many minutes the graph is as large as it will be."""
+        """After this many minutes the graph is as large as it will be."""
         return -(-max(self._sizes_ms) // MINUTE_MS)
 
     def minute(self) -> Iterator[Tick]:
@@ -195,8 +195,8 @@ class Minute:
 def measure(load: Load, name: str, minutes: int) -> list[Minute]:
     """Run one decider over a load, and leave out the minutes in which the graph grows.
 
-    Who learns nothing decides only when it is full. To one who knows little, little looks worth aggregating: where windows
-    overlap much, ADOCK and WAD forward from the first range on, and the graph never fills.
+    A decider that learns nothing decides only when it is full. To one that knows little, little looks worth aggregating: where
+    windows overlap much, ADOCK and WAD forward from the first range on, and the graph never fills.
     """
     stream, graph, decides = Stream(load), Graph(), decider(name)
     first = decider("always-aggregate") if isinstance(decides, Unlearned) else decides

@@ -35,7 +35,7 @@ class Delays:
 
 
 def measure(folder: Path, seconds: int) -> Delays:
-    """Run a service for so many seconds of load."""
+    """Run a service under this many seconds of load."""
     with RunningService.start(folder) as service:
         service.apply(topic("latency", window_ms=600_000), subscription("latency", topic="latency"))
         hops = _plain_hops(service.connection)

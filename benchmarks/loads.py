@@ -20,13 +20,12 @@ from clients.topics import delivery_specs, ensure_topics, link_specs, publish_sp
 from streaming.model.items import Publication
 from streaming.model.outputs import Offer
 from streaming.model.windows import Clocked
-from streaming.spark.events import snapshot_path
 from streaming.wire.clock import Tick, TickerIdentity, encode_tick
 from streaming.wire.message import MessageLimits, decode_message, encode_message
 from streaming.wire.offers import clock_record, offer_record
 from streaming.wire.record import Outgoing
 from tidings import names
-from tidings.control import Link, Snapshot
+from tidings.control import Link, Snapshot, snapshot_path
 from tidings.notification import Encoding
 
 PARTITIONS = 2
@@ -166,7 +165,7 @@ def in_json(records: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, byt
 
 
 def hot(records: Iterable[tuple[bytes, bytes]], share: float = 0.9, seed: int = 1) -> Iterator[tuple[bytes, bytes]]:
-    """So much of the traffic is about one key."""
+    """This share of the traffic is about one key."""
     chance = random.Random(seed)
     key = f"{PREFIX}0000000"
     facts: dict[str, str | int] = {f"sensor_{number}": number for number in range(8)}

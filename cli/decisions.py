@@ -209,6 +209,6 @@ def _figures(crossed: WindowTraffic) -> list[str]:
 
 
 def saved_share(crossed: WindowTraffic, decider: str) -> str:
-    """How much less crossed than by another decider; nothing if by that one nothing would have."""
+    """How much less crossed than another decider would have sent; nothing if that one would have sent nothing."""
     would = crossed.would(decider)
     return f"{crossed.saved_against(decider) / would:.0%}" if would else ""

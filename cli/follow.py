@@ -1,4 +1,4 @@
-"""Printing what comes, until there was enough, the time is over, or somebody presses Ctrl-C."""
+"""Printing what comes, until there was enough, the time is up, or somebody presses Ctrl-C."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Timeout: TypeAlias = Annotated[
 
 _TURN_S = 0.25
 _QUIET_S = 10.0
-"""After so long without anything new, look whether Kafka is still there."""
+"""After this long without anything new, look whether Kafka is still there."""
 
 
 def follow(
@@ -65,7 +65,7 @@ def listen(
     timeout_s: float | None = None,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> None:
-    """Have things heard as they come: ``hear`` says whether one was wanted, or None when none came in so many seconds.
+    """Have things heard as they come: ``hear`` says whether one was wanted, or None when none came in that many seconds.
 
     Raises when fewer came in time than were asked for.
     """

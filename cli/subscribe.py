@@ -27,7 +27,7 @@ _WINDOWS = "Over windows"
 _PACES = dict(sorted(PACE_PROPERTIES.items(), key=lambda item: not item[1].of_events))
 """What makes news wait comes first."""
 _LONGEST_NAME = 80
-"""Of a result that is called after its function."""
+"""Of a result that is named after its function."""
 
 
 @dataclass(frozen=True)

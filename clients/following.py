@@ -1,4 +1,4 @@
-"""Following Kafka topics: records as they come, also of topics and partitions that are not there yet."""
+"""Following Kafka topics: records as they come, also those of topics and partitions that are not there yet."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LOOK_AGAIN_S = 1.0
 _LOOK_FOR_PARTITIONS_S = 30.0
 
 REMEMBERED = 100_000
-"""How many of what came are known again."""
+"""How many records are remembered, to know them again."""
 
 _PASSING = frozenset(
     {
@@ -131,7 +131,7 @@ class Follower(ABC, Generic[Found]):
 
 
 class Seen:
-    """The newest of what came, so that what comes again is known. After a crash the service may write a record again."""
+    """The newest of what came, so that what comes again is recognised. After a crash the service may write a record again."""
 
     def __init__(self, remember: int = REMEMBERED) -> None:
         self._seen: OrderedDict[Hashable, None] = OrderedDict()

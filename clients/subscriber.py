@@ -28,7 +28,7 @@ class Delivery:
 
 
 class Subscriber(Follower[Delivery]):
-    """Reads one or more Kafka topics, also such as are not there yet.
+    """Reads one or more Kafka topics, also ones that are not there yet.
 
     Without a ``group`` it reads all partitions and commits nothing. With one, the members of the group share the partitions,
     and what was returned counts as handled when the next is asked for: a crash repeats, it loses nothing.

@@ -24,7 +24,7 @@ from tidings.errors import TidingsError
 _ASK_S = 30.0
 _APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
 _COMPACTED = {"cleanup.policy": "compact"}
-# A message over `limits.message_bytes` is dead-lettered, one over this Kafka refuses: so that the service sees what is too large.
+# Kafka takes what is over `limits.message_bytes`, up to this, so that the service sees it and can dead-letter it.
 _LARGE = {"max.message.bytes": str(names.LARGEST_RECORD_BYTES)}
 _LARGER = {
     "max.message.bytes": str(names.LARGEST_RECORD_BYTES + 1024 * 1024)
@@ -107,7 +107,7 @@ def ensure_topics(connection: Connection, specs: Sequence[TopicSpec]) -> list[st
 
 
 def partitions_of(connection: Connection, kafka_topics: Iterable[str]) -> dict[str, int]:
-    """How many partitions those of the Kafka topics have that exist."""
+    """How many partitions each of these Kafka topics has, if it exists."""
     found = connection.topics()
     return {name: found[name] for name in kafka_topics if name in found}
 

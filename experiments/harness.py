@@ -77,7 +77,7 @@ class Settings:
 
     @property
     def options(self) -> str:
-        """The options that lead to the same result, as they stand behind the command; empty for the usual ones."""
+        """The options that lead to the same result, as they follow the command; empty for the usual ones."""
         return (" --quick" if self.quick else "") + (f" --seed {self.seed}" if self.seed != DEFAULT_SEED else "")
 
 

@@ -172,7 +172,7 @@ def _witnesses(rng: Random, count: int) -> list[str]:
 
 
 def _arrivals(rng: Random, start_ms: int, burst_ms: int, witnesses: list[str]) -> tuple[list[tuple[int, str]], int]:
-    """When who reports: each once to three times, most of them early in the burst; and when the burst ends."""
+    """Who reports when: each once to three times, most of them early in the burst; and when the burst ends."""
     duration_ms = rng.randint((burst_ms + 1) // 2, burst_ms)
     arrivals = [
         (start_ms + int(rng.betavariate(1.2, 3) * (duration_ms - 1)), witness)

@@ -40,7 +40,7 @@ class Queries:
         return all((query := self.of(pipeline)) is not None and query.is_active for pipeline in self.at_once)
 
     def check(self) -> str | None:
-        """Start again those whose time it is to; which one stopped and why, when there is nothing left to try."""
+        """Start those again whose time has come; says which one stopped and why, when there is nothing left to try."""
         for pipeline in self._pipelines:
             query = self.of(pipeline)
             if query is not None and (cause := query.check()):

@@ -29,7 +29,7 @@ _WITHIN_S = 300.0
 _LAST_READ_S = 5.0
 _LOOK_S = 1.0
 _AT_WORK = 0.02
-"""Who uses less of a processor than this is not at work: Spark's daemon looks around now and then."""
+"""Workers that use less of a processor than this are not at work: Spark's daemon looks around now and then."""
 _OURS = re.compile(r"tidings\.errors\.\w+: (.+)")
 _GAP = re.compile(r"KAFKA_DATA_LOSS|data may have been (?:lost|missed)")
 _ANY = re.compile(r"^(?:Caused by: )?((?:[\w$]+\.)*\w*(?:Error|Exception): .+)", re.MULTILINE)
@@ -52,8 +52,8 @@ class Workers(Protocol):
 class SupervisedQuery:
     """``start`` starts the streaming query; its argument says whether to go on where unread records are gone.
 
-    At most so many starts within so much time may be in vain, that is fail before a batch ends. A gap in a link is got over: what
-    was lost in it shows in the books, as the difference between what one end sent and the other received. A gap in what
+    At most ``tries`` starts within ``within_s`` may be in vain, that is, fail before a batch ends. A gap in a link is got over:
+    what was lost in it shows in the books, as the difference between what one end sent and the other received. A gap in what
     publishers sent is not.
     ``stall_s`` is how long no batch may end while ``workers`` do nothing; 0 waits for ever.
     """
@@ -126,7 +126,7 @@ class SupervisedQuery:
 
     @property
     def read_up_to(self) -> dict[str, int]:
-        """By Kafka partition, up to which offset all has been read, and all that follows from it written."""
+        """By Kafka partition, the offset up to which all has been read, and all that follows from it written."""
         try:
             progress = self.last_progress
             return ends_of(progress["sources"][0]["endOffset"]) if progress else {}
@@ -141,7 +141,7 @@ class SupervisedQuery:
         """Read what is there, for a moment, then stop.
 
         A backlog is left for the next start; but a service that was idle leaves nothing unread which Kafka might delete before.
-        Who ends a service may have ended Spark with it, as a signal to all processes of a group does: that is a stop too.
+        Whoever ends a service may have ended Spark with it, as a signal to all processes of a group does: that is a stop too.
         """
         try:
             if self.is_active:

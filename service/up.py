@@ -276,7 +276,7 @@ class Service:
         )
 
     def _read_up_to(self) -> Mapping[str, int]:
-        """By partition, up to where all has been read that ticks and marks stand in, and what follows from it written."""
+        """For each partition with ticks or marks, the offset up to which all has been read, and what follows from it written."""
         events = self._queries.of(EVENTS)
         return events.read_up_to if events is not None else {}
 

@@ -53,7 +53,7 @@ class HandmadeLog:
         return [Record("control", 0, n, 0, key.encode(), json.dumps(record).encode()) for n, (key, record) in enumerate(keyed)]
 
     def log(self, lost: int = 0) -> Log:
-        """The log, or what is left of it when so many records of the input are deleted."""
+        """The log, or what is left of it when this many records of the input are deleted."""
         ticks = [(tick, record) for record in self.ticks if (tick := decode_tick(record))]
         rows = tuple(self.rows[lost:])
         cuts = {_PARTITION: rows[0].append_ms if rows else None} if lost else {}

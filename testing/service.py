@@ -70,7 +70,7 @@ class RunningService:
         return type(self).start(self.directory, self._env)
 
     def kill(self) -> None:
-        """As the power cut does it."""
+        """As a power cut does it."""
         self.process.kill()
         self.process.wait()
 
@@ -107,7 +107,7 @@ class RunningService:
         return [json.loads(record.value or b"null") for record in self.read(kafka_topic)]
 
     def wait_received(self, count: int, timeout_s: float = 60.0) -> Books:
-        """The books once so many messages have been received."""
+        """The books once ``count`` messages have been received."""
         return wait_for(f"{count} messages", lambda: b if (b := self.books()).received >= count else None, timeout_s)
 
     def inspect(self) -> Inspection:

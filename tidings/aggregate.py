@@ -85,7 +85,7 @@ def parse(text: str) -> Aggregate:
     shape = _shape(function, [word[0].strip() for word in rest])
     taken = {item: _taken(word, item, function) for item, word in zip(shape, rest, strict=False)}
     aggregate = Aggregate(function, taken.get("field"), taken.get("k", 0), taken.get("alpha", 0.0), "approx" in taken)
-    # Canonical spacing can be wider than the author's. Who keeps the canonical text must be able to read it back.
+    # Canonical spacing can be wider than the author's. Whoever keeps the canonical text must be able to read it back.
     if len(str(aggregate)) > MAX_LENGTH:
         raise BadAggregate(text, len(text), f"written canonically, it has more than {MAX_LENGTH} characters")
     return aggregate

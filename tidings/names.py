@@ -59,7 +59,7 @@ LARGEST_RECORD_BYTES: Final = 16 * 1024 * 1024
 PUBLISH: Final = "publish."
 LINK: Final = "link."
 NOTIFY: Final = "notify."
-"""What the names of the Kafka topics begin with that there may be many of."""
+"""How the names begin where there is a Kafka topic for each broker, link or subscriber."""
 
 _LEGAL = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 _OURS = frozenset(topic.name for topic in SERVICE_TOPICS)

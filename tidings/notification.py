@@ -87,7 +87,7 @@ class Notification:
 
 
 def notification_id(subscription: str, since: int, event: str, revision: int) -> str:
-    """The same for the same telling, also when a crash makes it leave twice.
+    """The same for the same telling, even when a crash makes it leave twice.
 
     ``since`` tells a subscription from an earlier one of the same name, which may have been told other things.
     """

@@ -134,7 +134,7 @@ def parse(text: str) -> Predicate:
     except UnexpectedToken as wrong:  # its token is empty at the end of the text, and only there
         raise _misplaced(text, wrong.token.start_pos or 0 if wrong.token else len(text), wrong.token) from None
     predicate = _build(text, tree, 0)
-    # Canonical spacing can be wider than the author's. Who keeps the canonical text must be able to read it back.
+    # Canonical spacing can be wider than the author's. Whoever keeps the canonical text must be able to read it back.
     if len(render(predicate)) > MAX_LENGTH:
         raise BadPredicate(text, len(text), f"written canonically, it has more than {MAX_LENGTH} characters")
     return predicate
@@ -146,7 +146,7 @@ def _grammar() -> Lark:
     from lark import Lark
 
     # The basic lexer keeps keywords reserved: the contextual one would read `in = 3` as a field. ASCII, because a
-    # case-insensitive `in` would else match the Turkish dotless i.
+    # case-insensitive `in` would otherwise match the Turkish dotless i.
     return Lark.open("where.lark", rel_to=__file__, parser="lalr", lexer="basic", g_regex_flags=re.ASCII)
 
 
@@ -282,7 +282,7 @@ class Truth(Enum):
 
 
 def evaluate(predicate: Predicate, facts: Mapping[str, Value]) -> Truth:
-    """Whether the predicate holds of what is stated; UNKNOWN when that hangs on a field not stated yet."""
+    """Whether the predicate holds of what is stated; UNKNOWN when that depends on a field not stated yet."""
     match predicate:
         case Everything():
             return Truth.TRUE

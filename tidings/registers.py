@@ -4,8 +4,8 @@ A register is a join-semilattice: `join` is commutative, associative and idempot
 reports do not change what a field becomes. Each register keeps *claims*: a value, and who said it when.
 
 `first` also keeps the values that lost, up to a bound, because people who disagree should not be silenced. The bound keeps the
-earliest claims; a set of the k smallest is itself a semilattice, so the bound does not
-break the laws. `union` is bounded the same way.
+earliest claims; a set of the k smallest is itself a semilattice, so the bound does not break the laws. `union` is bounded the
+same way.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Bounds:
 class Join(StrEnum):
     """Which value of a field is told when reports differ.
 
-    A kind says of itself what whoever counts reports without opening them has to know. What is not said is the careful answer.
+    A kind says of itself what has to be known to count reports without opening them. What it does not say is the careful answer.
     """
 
     repeats_matter: bool

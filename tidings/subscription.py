@@ -35,7 +35,7 @@ class Subscription:
         int,
         PaceProperty(
             "At most once in this time for an event.",
-            "so long between two notifications about an event; the first, and what is owed when the event ends, do not wait",
+            "at least this long between two notifications about an event; the first, and what is owed at its end, do not wait",
         ),
     ] = 0
     fields: frozenset[str] | None = None
@@ -54,14 +54,14 @@ class Subscription:
         int,
         PaceProperty(
             "Only what has matched WHERE for this long, without a break.",
-            "only what has matched `where` for so long without a break; if it stops matching before, nothing is told",
+            "only what has matched `where` for this long without a break; if it stops matching before, nothing is told",
         ),
     ] = 0
     at_most: Annotated[
         int,
         PaceProperty(
             "So many times an hour about a key; the rest as a digest.",
-            "so many notifications in any hour about a key; the rest is told as one digest when there is a place",
+            "at most this many notifications in any hour about a key; the rest is told as one digest when there is a place",
             PaceUnit("time", "times an hour", 3600),
         ),
     ] = 0

@@ -47,7 +47,7 @@ class Filtering(StrEnum):
 class Deciding(StrEnum):
     """Who decides, for each link and window, whether the publications cross or their aggregate (ADOCK, section VII).
 
-    For each there is a class of that name in `streaming.windows.deciders`, which looks that it has all of them when it starts.
+    For each there is a class of that name in `streaming.windows.deciders`, which sees when it is imported that it has them all.
     """
 
     ADOCK = "adock"

@@ -4,7 +4,7 @@
     {"size": 100, "shift": 50, "of": {"avg_speed": "avg(speed)"}}
 
 The first is a window of time: it is about the publications of ten seconds, and a new one begins every five. Windows begin at
-multiples of the shift, so all brokers know the same ones. The second is a window of so many publications.
+multiples of the shift, so all brokers know the same ones. The second is a window of a hundred publications.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Window:
     grace_ms: int = 1000
     empty: bool = False
     decomposable: bool = field(init=False, compare=False)
-    """Whether brokers on the way can send partials. Who counts publications must see all of them at one place."""
+    """Whether brokers on the way can send partials. To count publications, all of them must be seen in one place."""
 
     def __post_init__(self) -> None:
         # Once for all: it is asked for every publication.

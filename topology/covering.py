@@ -241,7 +241,7 @@ def _boxes(predicate: Predicate, unknown: Cuts, holds: bool) -> list[Box]:
         case Exists(field):
             return [{field: _STATED if holds else _UNSTATED}]
         case Contains(field):
-            # Who contains something is a string or a list: with that in the box, other tests of the field can be compared.
+            # What contains something is a string or a list: with that in the box, other tests of the field can be compared.
             kinds: Box = {field: _either(unknown, _WORDED)} if holds else {} if unknown else {field: _STATED}
             return [{predicate: _either(unknown, _TRUE if holds else _FALSE), **kinds}]
     values = _values_of(predicate)

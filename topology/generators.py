@@ -48,7 +48,7 @@ class OverlayKind:
 
 
 def generate(kind: str, brokers: int, seed: int, **parameters: float) -> Overlay:
-    """An overlay of a kind (`KINDS` says which there are) with so many brokers, drawn by a seed.
+    """An overlay of a kind (`KINDS` says which there are) with this many brokers, drawn by a seed.
 
     Brokers are `b1`, `b2` and so on, with zeros in front so that names sort like numbers. Every link costs 1. Raises
     `BadOverlay` for what cannot be, and says what can.

@@ -52,7 +52,7 @@ class Place:
     links: Mapping[str, Profile] = field(default_factory=dict)
     """The neighbours in the routing tree, with what is wanted beyond each."""
     cut_off: tuple[str, ...] = ()
-    """Brokers with subscribers to the topic that no link leads to which may carry it."""
+    """Brokers with subscribers to the topic that links which may carry it do not lead to."""
     adaptive: bool = False
     since: Mapping[str, int] = field(default_factory=dict)
     """For these neighbours, and the one on the way to the gatherer: the version that made them, or the link, what they are now.
@@ -257,7 +257,7 @@ class Plan:
         return frozenset(self.overlay.brokers)
 
     def _cut_off(self, broker: str, topic: str) -> tuple[str, ...]:
-        """Subscribers' brokers that no link leads to which may carry the topic.
+        """Subscribers' brokers that links which may carry the topic do not lead to.
 
         Brokers that were never linked are separate on purpose. Subscribers to aggregates do not count here: of what is kept
         until they can be reached they would be told nothing.

@@ -194,5 +194,5 @@ def _paired(scopes: list[Scope]) -> list[Scope]:
 
 
 def _narrowness(scope: Scope) -> tuple[int, tuple[str, str]]:
-    """Who asks little covers much. It comes first, so that fewer have to be kept meanwhile."""
+    """An entry that asks little covers much. It comes first, so that fewer have to be kept meanwhile."""
     return min(map(len, scope.boxes)) if scope.boxes else sys.maxsize, scope.order()

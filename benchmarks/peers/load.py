@@ -38,7 +38,7 @@ _WORDS = {
 }
 _LEAST_FIELDS, _LEAST_STATED = 6, 4
 _MOST_CONFLICTS = 2
-_CONFLICT_EACH = 20  # of so many novel messages one contradicts
+_CONFLICT_EACH = 20  # of this many novel messages, one contradicts
 _BATCH = 5_000
 
 # Where the union of a field's value stands in message.avsc.

@@ -137,7 +137,7 @@ def rates(output: list[tuple[int, dict[str, Any]]], load: Load, watch: Watch) ->
     least, most = (int(len(first_ms) * share) for share in _WARM_UP)
     if most <= least:
         raise ValueError(f"only {len(first_ms)} facts were told, too few for a rate")
-    # Who works in batches is measured from the end of a batch: there the silence is longest.
+    # A peer that works in batches is measured from the end of a batch: there the silence is longest.
     start = max(range(least, most), key=lambda index: first_ms[index + 1] - first_ms[index])
     start_s, end_s = first_ms[start] / 1000, first_ms[-1] / 1000
     messages = load.n * (len(first_ms) - 1 - start) / load.facts

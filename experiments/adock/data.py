@@ -203,7 +203,7 @@ def matching(data: Dataset, where: Where) -> NDArray[np.bool_]:
 
 @lru_cache(maxsize=32)
 def subscriptions(data: Dataset, seed: int, count: int, crosswise: bool = False) -> tuple[Where, ...]:
-    """So many subscriptions of about the paper's selectivity; those of a smaller number are the first of a larger one.
+    """``count`` subscriptions of about the paper's selectivity; those of a smaller number are the first of a larger one.
 
     To quotes, ``crosswise`` draws some that ask for no symbol, so that any two may have publications in common.
     """
@@ -260,7 +260,7 @@ def _crosswise(data: Dataset, rng: np.random.Generator) -> Where:
 
 
 def _between(name: str, among: Column, share: float, rng: np.random.Generator) -> Where:
-    """A range of a column that holds such a share of some values."""
+    """A range of a column that holds this share of some values."""
     begin = rng.uniform(0, 1 - share)
     low, high = np.quantile(among, [begin, begin + share])
     return Compare(name, Op.GE, float(low)), Compare(name, Op.LE, float(high))

@@ -76,7 +76,7 @@ def run(settings: Settings) -> Result:
 
 
 def measured(settings: Settings) -> AdockSweep:
-    """All points of figures 6 and 7. Who runs both experiments runs them once."""
+    """All points of figures 6 and 7. For both experiments they are run once."""
     asked = (settings.quick, settings.seed, str(adock_data.folder()))
     if asked not in _done:
         points = [

@@ -1,4 +1,4 @@
-"""Publications and aggregates on their way through the links of a `AdockWorld`, and what it costs with one decider or another.
+"""Publications and aggregates on their way through the links of an `AdockWorld`, and what it costs with one decider or another.
 
 Every link keeps the graph of the service and asks the deciders of the service. A link takes no time; at the end of a range the
 links decide in the order of their height, so what one sends is there before the next decides.
@@ -19,7 +19,7 @@ from streaming.windows.graph import Graph, Range
 from tidings.collection import no_collection
 
 Values: TypeAlias = Callable[[int], int]
-"""What a publication counts, by its number. Who checks results counts each by another figure."""
+"""What a publication counts, by its number. A check of results counts each by a figure of its own."""
 Offered: TypeAlias = Mapping[int, Counter[frozenset[Range]]]
 """By link, how many items with the same ranges were offered to it."""
 

@@ -1,4 +1,4 @@
-"""What the figures of the ADOCK paper hang on, of all that it leaves open."""
+"""What the figures of the ADOCK paper depend on, of all that it leaves open."""
 
 from __future__ import annotations
 

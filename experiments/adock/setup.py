@@ -4,7 +4,7 @@ Four core brokers in a chain have three edge brokers each. Of those twelve, thre
 six have both. A third of the subscriptions are aggregate ones, over windows that begin when the subscription was issued.
 
 A publication crosses a link at once if a plain subscription beyond it matches. Where its way goes on for aggregate
-subscriptions only, it waits at the link for a decision; `adock_links` has what happens then.
+subscriptions only, it waits at the link for a decision; `experiments.adock.links` has what happens then.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class AdockSubscription:
         return [Range(start + self.size_ms, self.name, start) for start in range(last, now - self.size_ms, -self.shift_ms)]
 
     def changes_ms(self, now: int) -> int:
-        """When these will be others."""
+        """When these will change."""
         since = (now - self.issued_ms) % self.shift_ms
         opened = now - since
         first = opened - (self.size_ms - 1 - since) // self.shift_ms * self.shift_ms

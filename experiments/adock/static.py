@@ -1,4 +1,4 @@
-"""The static optimum of a `AdockWorld`: every link knows all that will ever come to it, and sends the least (section VI-C).
+"""The static optimum of an `AdockWorld`: every link knows all that will ever come to it, and sends the least (section VI-C).
 
 That is the least for each link, given what the links before it sent. With covers of the same size, items go on as they came:
 whoever gets a publication can still aggregate it, so that is never worse for the links that follow.

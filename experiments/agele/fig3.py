@@ -177,7 +177,7 @@ def _notes(samples: Samples, bounds: Bounds) -> list[str]:
 
 
 def _sensitivity(seeds: Sequence[int]) -> str:
-    """How much hangs on the mean number of messages, which the paper does not give."""
+    """How much depends on the mean number of messages, which the paper does not give."""
     said = []
     for mean in MESSAGES:
         runs = []

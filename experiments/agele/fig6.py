@@ -21,7 +21,7 @@ PAPER_SECONDS = {100: 10, 200: 11, 400: 15, 800: 16, 1600: 19, 3200: 20}
 """Brokers to the time it takes to find the centre."""
 SOME_SIZES = (100, 200, 400)
 GATHERERS = 5
-"""So many brokers of an eccentricity are tried, drawn at random, if there are more."""
+"""At most this many brokers of an eccentricity are tried, drawn at random."""
 READINGS = (
     '"Received" is the time from the first publication about an event until the last of what is sent about it has come in, '
     '"known" '
@@ -62,9 +62,9 @@ class Medians:
     ratio: Placed
     """The median's figures as a share of the centre's, overlay by overlay."""
     same: int
-    """In so many overlays they are the same broker."""
+    """The number of overlays in which they are the same broker."""
     fewer: int
-    """In so many the median needs fewer link messages."""
+    """The number in which the median needs fewer link messages."""
     more: int
 
 

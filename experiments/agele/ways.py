@@ -129,7 +129,7 @@ def _gathering(setup: AgeleSetup, published: Sequence[SentMessage], ways: Ways) 
     simulator = Simulator(alone, lambda *_: UNIT_MS)
     hops = ways.hops[ways.gatherer].tolist()
     arriving = [(one.at_ms + hops[publisher_of(one)] * UNIT_MS, hops[publisher_of(one)], one) for one in published]
-    # At the same time, what has the shorter way comes first: it could be sent on when the other had still to arrive there.
+    # At the same time, what has the shorter way comes first: it could be sent on while the other was still on its way.
     for at_ms, _, one in sorted(arriving, key=lambda arrival: arrival[:2]):
         simulator.publish(at_ms, "b1", replace(one.message, published_ms=one.at_ms))
     simulator.run()

@@ -73,7 +73,7 @@ def gradual(rng: Random, phase: int) -> Traffic:
 
 
 def alternating(rng: Random, phase: int) -> Traffic:
-    """All is wanted; then exactly every second."""
+    """All is wanted; then exactly every second event."""
     pair = [WIDE, UNWANTED] if rng.random() < 0.5 else [UNWANTED, WIDE]
     return Traffic([WIDE] * phase + pair * (phase // 2), publishers=(rng.choice(BROKERS),))
 

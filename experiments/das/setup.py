@@ -108,7 +108,7 @@ def plan_of(setup: DasSetup, filtering: Filtering) -> Plan:
 
 @dataclass(frozen=True, slots=True)
 class DasWorkload:
-    """What is published: so many events, all brokers in turn, of which exactly a share match (p^e).
+    """What is published: a number of events, at all brokers in turn, of which an exact share match (p^e).
 
     ``locality`` is the share of the matching ones whose home is where they are published; None leaves it to chance.
     """

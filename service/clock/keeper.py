@@ -31,10 +31,10 @@ _KEEP = 100
 """Snapshot files kept. A replayed batch needs the last few at most."""
 
 _LOOK_S = 3.0
-"""How often it is looked whether the Kafka topics are still there."""
+"""How often to look whether the Kafka topics are still there."""
 
 _PUT_RIGHT = 20
-"""Every so many looks their settings are put right too."""
+"""After this many looks their settings are put right too."""
 
 _SETTLE_S = 0.05
 """Records that arrive together become one version."""
@@ -103,7 +103,7 @@ class ControlKeeper(threading.Thread):
                 return
 
     def _restore_topics(self) -> bool:
-        """Make Kafka topics anew that somebody deleted: the service writes to them."""
+        """Make anew the Kafka topics that somebody deleted: the service writes to them."""
         specs = self._topics_for(self.snapshot)
         there = self._connection.topics()
         missing = [spec.name for spec in specs if spec.name not in there]

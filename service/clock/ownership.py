@@ -14,7 +14,7 @@ from streaming.wire.clock import Tick
 from tidings.errors import BrokerTaken
 
 _GONE_S = 6.0
-"""A service that has not ticked for so long is gone."""
+"""A service that has not ticked for this long is gone."""
 
 
 def wait_until_free(
@@ -22,7 +22,7 @@ def wait_until_free(
 ) -> None:
     """Return when nobody else serves one of these brokers; raise `BrokerTaken` if somebody does and is alive.
 
-    A service that was killed looks alive for some seconds: only who ticks again meanwhile is.
+    A service that was killed looks alive for some seconds: only one that ticks again meanwhile is.
     """
     first = _others(connection, service, brokers)
     if not first:

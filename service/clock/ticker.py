@@ -72,14 +72,14 @@ class Ticker(threading.Thread):
         self._producer = connection.producer(**{"linger.ms": 0})
 
     def adopt(self, version: int, kafka_topics: dict[str, int]) -> None:
-        """From the next tick on this version holds; ``kafka_topics`` maps those read to their partitions."""
+        """From the next tick on, this version holds; ``kafka_topics`` maps those read to their partitions."""
         self._adoption = (version, kafka_topics)
         self._wanted.set()
 
     def tick(self) -> None:
         """Write the marks, then the tick.
 
-        Who sees a version on the clock can rely on it: all that is published from then on stands after a mark of that version.
+        Whoever sees a version on the clock can rely on it: all that is published from then on stands after a mark of it.
         """
         version, kafka_topics = self._adoption
         partitions = [(topic, number) for topic, count in sorted(kafka_topics.items()) for number in range(count)]
@@ -132,7 +132,7 @@ class Ticker(threading.Thread):
         self.flush(5)
 
     def _leave(self) -> None:
-        """A last tick that serves nobody: who wants to serve these brokers next need not wait."""
+        """A last tick that serves nobody: whoever wants to serve these brokers next need not wait."""
         tick = Tick(str(self._identity.service), self._adoption[0], brokers=frozenset())
         try:
             self._producer.produce(names.CLOCK, encode_tick(tick), partition=0)

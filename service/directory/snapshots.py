@@ -11,15 +11,14 @@ from pathlib import Path
 
 from service.directory.checksum import checksum_path, is_damaged, write_checksum
 from service.directory.directory import replace_text
-from streaming.spark.events import snapshot_path
-from tidings.control import Snapshot
+from tidings.control import Snapshot, snapshot_path
 from tidings.topic import Timing
 
 _log = logging.getLogger("tidings.keeper")
 
 
 def write_snapshot(folder: Path, snapshot: Snapshot, keep: int) -> None:
-    """Write a version's file; of all files the newest so many are kept."""
+    """Write a version's file; of all files the ``keep`` newest stay."""
     path = snapshot_path(folder, snapshot.version)
     checksum_path(path).unlink(missing_ok=True)  # a kill must not leave a new file beside an old checksum
     replace_text(path, snapshot.to_json())

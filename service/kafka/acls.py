@@ -26,7 +26,7 @@ _ASK_S = 30.0
 
 
 class Party(StrEnum):
-    """Who asks for rights."""
+    """Those who ask for rights."""
 
     SERVICE = "service"
     SETUP = "setup"
@@ -37,7 +37,7 @@ class Party(StrEnum):
     BOOKS = "books"
     DECISIONS = "decisions"
     AUDITOR = "auditor"
-    """Who asks `tidings explain`, or replays the log."""
+    """Whoever asks `tidings explain`, or replays the log."""
 
 
 class Resource(StrEnum):
@@ -179,10 +179,10 @@ _SHOWN = (
     (Party.SETUP, "", "the service, to make its Kafka topics itself"),
     (Party.PUBLISHER, "<broker>", "a publisher at a broker"),
     (Party.SUBSCRIBER, "<subscriber>", "a subscriber"),
-    (Party.CONTROL, "", "who changes control data"),
-    (Party.BOOKS, "", "who reads the books"),
-    (Party.DECISIONS, "", "who follows `tidings decisions`"),
-    (Party.AUDITOR, "", "who asks `tidings explain`"),
+    (Party.CONTROL, "", "whoever changes control data"),
+    (Party.BOOKS, "", "whoever reads the books"),
+    (Party.DECISIONS, "", "whoever follows `tidings decisions`"),
+    (Party.AUDITOR, "", "whoever asks `tidings explain`"),
 )
 
 

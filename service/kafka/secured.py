@@ -78,7 +78,7 @@ class Guard:
 
 
 def with_password(authority: Path, name: str, password: str) -> dict[str, str]:
-    """The Kafka client properties of who logs in with a password."""
+    """The Kafka client properties of somebody who logs in with a password."""
     return {
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": MECHANISM,
@@ -89,7 +89,7 @@ def with_password(authority: Path, name: str, password: str) -> dict[str, str]:
 
 
 def with_certificate(authority: Path, keystore: Path) -> dict[str, str]:
-    """The Kafka client properties of who comes with a certificate."""
+    """The Kafka client properties of somebody who comes with a certificate."""
     return {
         "security.protocol": "SSL",
         "ssl.keystore.type": "PEM",

@@ -12,7 +12,7 @@ from streaming.spark import DAEMON
 class PythonWorkers:
     """The daemon and the workers below one Java machine.
 
-    Who was seen once is remembered: when the daemon dies, its workers go on, and belong to nobody any more.
+    A process that was seen once is remembered: when the daemon dies, its workers go on, and belong to nobody any more.
     """
 
     def __init__(self, java_pid: int) -> None:

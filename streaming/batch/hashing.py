@@ -1,4 +1,4 @@
-"""Numbers for events and facts, the same in Python and in Spark (`streaming/spark/routing.py`).
+"""Numbers for events, the same in Python and in Spark (`streaming/spark/routing.py`), and for facts.
 
 They start from a secret, so nobody outside can make two facts look like one.
 """

@@ -49,7 +49,7 @@ class Columns:
         self.plain: Bools = np.zeros(_FIRST_ROWS, dtype=bool)
         """Whether there is just one open event, which has not ended, and none of its registers is full."""
         self.entered_ms: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
-        """When the first report of the open event entered; 0 in a state of before this was kept, until it is in hand again."""
+        """When the first report of the open event entered; 0 in a state from before this was kept, until it is in hand again."""
 
     def grow(self, rows: int) -> None:
         size = len(self.hash)
@@ -269,7 +269,7 @@ class PackedMemory:
         return any(len(register.claims) >= least and register.is_full(self.bounds) for register in registers)
 
     def pack(self) -> None:
-        """Lay all slots back."""
+        """Put all slots back."""
         self.refresh()
         for row, (at, slot) in self.in_hand.items():
             self.packed[row] = pack_slot(at, slot)
@@ -356,7 +356,7 @@ class PackedMemory:
         self.forgotten.clear()
 
     def lay(self, rows: int, places: list[tuple[str, str]]) -> None:
-        """Make room for so many rows."""
+        """Make room for this many rows."""
         self.columns.grow(rows)
         self.packed.extend([None] * (rows - len(self.packed)))
         for broker, topic in places:

@@ -68,7 +68,7 @@ def quick_message(value: bytes | None, limits: MessageLimits) -> Message | None:
     except ValueError:
         return None
     topic, key, fields = datum["topic"], datum["key"], datum["fields"]
-    short = limits.key_bytes // 4  # a text of so many characters has no more bytes than allowed
+    short = limits.key_bytes // 4  # a text of that many characters has no more bytes than allowed
     if not (0 < len(topic) <= short and 0 < len(key) <= short):
         return None
     for name, stated in fields.items():

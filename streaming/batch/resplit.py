@@ -63,7 +63,7 @@ def home(number: int, count: int) -> int:
 
 
 def _head(states: Sequence[BucketState]) -> BucketState:
-    """Every bucket reads every tick and mark, one with an older clock had nothing to store since: the newest holds for all."""
+    """Every bucket reads every tick and mark; one with an older clock had nothing to store since: the newest holds for all."""
     newest = max(states, key=lambda state: (state.version, max(state.marks.values(), default=0)), default=BucketState())
     marks = _highest(state.marks for state in states)
     return BucketState(

@@ -171,7 +171,7 @@ class Segment:
         return found
 
     def _otherwise_touched(self) -> Ints:
-        """Events that something else than a plain message is about."""
+        """Events that something other than a plain message is about."""
         part = slice(self._lo, self._hi)
         return self._rows.event[part][~self._rows.plain[part]]
 

@@ -26,11 +26,11 @@ from tidings.errors import BadState
 from tidings.registers import Bounds
 
 INLINE_BYTES = 64 * 1024
-"""So much of the latest patches stays in the note."""
+"""This much of the latest patches stays in the note."""
 LEAST_FILE_BYTES = 4 * 1024 * 1024
 """Patches in files are put together when they are larger than the whole was, and than this."""
 KEPT_GENERATIONS = 2
-"""Files of so many earlier wholes are kept: a batch that is run again may need the last one."""
+"""The files of this many earlier wholes are kept: a batch that is run again may need the last one."""
 
 
 class FileNote(Struct, array_like=True):

@@ -57,9 +57,9 @@ class Desk:
 
     @contextmanager
     def touched(self, at: Address, slot: Slot) -> Iterator[None]:
-        """What is remembered there changes: its size is counted along, its timers are set, and it is dropped if it is empty.
+        """What is remembered there changes: its size is counted, its timers are set, and it is dropped if it is empty.
 
-        Who takes something in goes by `streaming.broker.room.taking`, which also keeps the bucket within its bound.
+        Whoever takes something in goes by `streaming.broker.room.taking`, which also keeps the bucket within its bound.
         """
         state, before = self.state, slot.size
         yield

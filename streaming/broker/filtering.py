@@ -21,7 +21,7 @@ SAMPLE = 8
 ENTER = 0.98
 """The share that must match before nobody is asked."""
 LEAST = 32
-"""So many must have been offered before a share means anything."""
+"""This many must have been offered before a share means anything."""
 SURPLUS = 0.02
 """Of the 5 % that sending without asking may cost; the rest is for what happens between two samples."""
 _SCATTER = 0x9E3779B97F4A7C15

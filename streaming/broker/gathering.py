@@ -215,7 +215,7 @@ def _end(crossed: bool, taken: Taken, cut_off: bool) -> tuple[Outcome, MessageRe
 
 
 def seen_before(desk: Desk, broker: str, slot: Slot, topic: Topic, arrived: Arrived) -> bool:
-    """Drop a measurement that is an exact repeat, or too old to tell whether it is one; remember its id else."""
+    """Drop a measurement that is an exact repeat, or too old to tell whether it is one; otherwise remember its id."""
     message_id, entered_ms = arrived.message.message_id, arrived.entry.origin.append_ms
     # It is remembered for longer where repeats may be on their way; but what entered later than that is none.
     slack_ms = desk.slack_ms((broker, topic.name))

@@ -1,7 +1,7 @@
 """How the memory of a broker moves to another when another gathers.
 
-A hand-over carries the version of the control data that its last sender went by. Who goes by an older one keeps it until that is
-taken up; all who go by the same one agree on the way. So it never runs in circles, and it does not get lost.
+A hand-over carries the version of the control data that its last sender went by. Whoever goes by an older one keeps it until that
+is taken up; all who go by the same one agree on the way. So it never runs in circles, and it does not get lost.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def hand_over(desk: Desk, at: Address, slot: Slot, before: Plan, now_ms: int) ->
 
 
 def take_over(desk: Desk, at: Address, slot: Slot, topic: Topic, happened: Heard, record: HandOver) -> None:
-    """From here on this broker gathers: join what the other knew, and tell who does not know it."""
+    """From here on this broker gathers: join what the other knew, and tell those who do not know it."""
     append_ms, books = happened.origin.append_ms, desk.books(at.broker)
     known_graves = {(closed.span.first_ms, closed.span.last_ms) for closed in slot.closed}
     for grave in record.closed:
@@ -77,7 +77,7 @@ def take_over(desk: Desk, at: Address, slot: Slot, topic: Topic, happened: Heard
         event.elsewhere.reports = max(0, event.elsewhere.reports - handed.reports, handed.elsewhere.reports)
         for source in sorted(handed.sources):
             desk.note_source(event, source)
-        # Also if all can be reached, as far as is known here: who handed it over may know better.
+        # Even if all can be reached, as far as is known here: whoever handed it over may know better.
         event.kept = [*event.kept, *(entry for entry in handed.kept if entry not in event.kept)]
         event.owed |= handed.owed
         books.received += handed.held

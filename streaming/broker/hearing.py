@@ -78,8 +78,8 @@ def _learn(desk: Desk, at: Address, slot: Slot, topic: Topic, happened: Heard, n
 
 
 def _turn_away(desk: Desk, at: Address, happened: Heard, news: EventNews) -> None:
-    """The broker was taken out of the overlay while this was on its way. Who sent it knows it, and tells it by other ways; but to
-    those whom no link leads to from there, nobody can tell it."""
+    """The broker was taken out of the overlay while this was on its way. Whoever sent it knows it, and tells it by other ways;
+    but to those whom no link leads to from there, nobody can tell it."""
     broker, name, _ = at
     sender, plan = happened.sender, desk.plan
     if name in plan.asked_topics and (not plan.has(sender) or plan.place(sender, name).cut_off):

@@ -20,7 +20,7 @@ from tidings.topic import Topic
 from topology.plan import Plan
 
 MOST_BEATS = 64
-"""So many beats of a subscription wait for a partition that lags, or a broker that is silent; beyond, the oldest are left out."""
+"""This many beats of a subscription wait for a partition that lags, or a silent broker; beyond that, the oldest are left out."""
 _FROM_THE_NEXT_TICK = -1
 
 
@@ -99,7 +99,7 @@ def note_beats(desk: Desk, tick: Ticked) -> None:
         name, beat_ms = subscription.name, HEARTBEAT.beat_ms(subscription, tick.append_ms)
         last_ms = state.beats.get(name, 0)
         if beat_ms <= last_ms or tick.version < subscription.since:
-            continue  # a tick of before the subscription may be read after a mark that named it
+            continue  # a tick from before the subscription may be read after a mark that named it
         state.beats[name] = beat_ms
         state.changed = True
         if last_ms != _FROM_THE_NEXT_TICK:

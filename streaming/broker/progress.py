@@ -1,7 +1,7 @@
-"""How far what a broker knows is complete: up to when all that entered the overlay, wherever, has come to it.
+"""How far what a broker knows is complete: the time up to which all that entered the overlay, wherever, has come to it.
 
 A service says with each tick how far it is: all that its brokers were sent before that time, they have read, and written what
-follows from it. Who has read all that was appended before the service said so has read that, too. So from a broker backwards,
+follows from it. Whoever has read all that was appended before the service said so has read that, too. So from a broker backwards,
 link by link: of the neighbour, the last word that was said before our own clock; of the neighbour's neighbour, the last word
 before the neighbour's clock; and so on. The lowest of these times is how far we are.
 
@@ -24,7 +24,7 @@ from topology.plan import Plan, Role
 from topology.upstream import Upstream
 
 MOST_SERVICES = 256
-"""Beyond, the one that was silent for longest is forgotten."""
+"""Beyond that, the one that was silent for longest is forgotten."""
 MOST_SAID = 256
 """What is remembered of how far each service was. Longer ways than this many ticks are waited for with patience alone."""
 _NOTHING = (-1, 0, 0)

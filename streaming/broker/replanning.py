@@ -85,7 +85,7 @@ class _Change:
     names: frozenset[str]
     """The subscriptions there are now."""
     changed: tuple[Subscription, ...]
-    """Those that are new or other than they were."""
+    """Those that are new or have changed."""
     renewed: frozenset[str]
     """Those that were deleted and made again meanwhile: whatever their namesakes were told."""
     owed_all: bool
@@ -136,7 +136,7 @@ def _reconsider(desk: Desk, event: OpenEvent, before: Plan, change: _Change, now
 def _note_cut(desk: Desk, event: OpenEvent, change: _Change) -> None:
     """What somebody who cannot be reached has not been told yet; what comes from now on is kept as it comes."""
     if change.now.role is Role.GONE:
-        # What is kept here leaves with all that is known, or is put aside; and who takes it over may not reach all.
+        # What is kept here leaves with all that is known, or is put aside; and whoever takes it over may not reach all.
         event.owed |= event.held_fields if change.was.role in _KEPT else set()
         return
     if not change.now.cut_off:

@@ -21,7 +21,7 @@ def timing_of(config: Config) -> Timing:
 
 
 def rules_of(config: Config, buckets: int = 1) -> Rules:
-    """The bounds of one of so many buckets."""
+    """The bounds of one bucket, where there are this many."""
     bounded = _by_name(Rules, config.limits)
     return replace(
         bounded,

@@ -228,7 +228,7 @@ class BucketState:
     changed: bool = field(default=False, compare=False)
     """Whether anything happened, if only that time passed."""
     size: int = 0
-    """How many open events, tombstones and message ids are remembered; counted along, not stored."""
+    """How many open events, tombstones and message ids are remembered; counted as they come and go, not stored."""
 
     def books_of(self, broker: str) -> Books:
         if (found := self.books.get(broker)) is None:

@@ -22,7 +22,7 @@ from streaming.model.outputs import Output
 from topology.plan import Plan
 
 MOST_TICKS = 64
-"""So many changes of the control data in one batch are told apart."""
+"""This many changes of the control data in one batch are told apart."""
 
 
 def step(
@@ -42,7 +42,7 @@ def step(
 def start(state: BucketState, inputs: Iterable[Input]) -> None:
     """A bucket that has never seen a tick takes the first one's control data for what came before it.
 
-    One that has seen a tick or a mark has its control data, also if that is the empty one of version 0: what it takes up then, it
+    One that has seen a tick or a mark has its control data, even if that is the empty one of version 0: what it takes up then, it
     takes up as a change, wherever the batch was cut.
     """
     if state.version == 0 and not state.partitions and not state.marks:

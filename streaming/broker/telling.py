@@ -119,7 +119,7 @@ def tell_links(
     crossed: set[str] = set()
     for neighbour, goes in wanted(desk, desk.place_of(event), Candidate(broker, name, key, facts, now_ms), links).items():
         profile, ledger = links[neighbour], event.links.get(neighbour) or Ledger()
-        # Who waits beyond must learn that what it waits for is not true any more: once, then it knows.
+        # Whoever waits beyond must learn that what it waits for is not true any more: once, then it knows.
         takes_back = not goes and paced and bool(ledger.told) and not ledger.untrue
         news = _untold(facts, profile, ledger) if goes or takes_back else {}
         if not news:

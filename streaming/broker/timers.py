@@ -70,7 +70,7 @@ def _fire(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) -
 
 
 def _tell_due(desk: Desk, event: OpenEvent, topic: Topic, names: list[str], now_ms: int) -> None:
-    """Tell those that have waited long enough, if what they waited for still is so."""
+    """Tell those that have waited long enough, if what they waited for is still so."""
     due = [desk.plan.snapshot.subscriptions[name] for name in names]
     for name in names:
         event.ledgers[name].due_ms = None
@@ -103,7 +103,7 @@ def tell_last(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: in
 
 
 def tell_news(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int, *, closing: bool = False) -> None:
-    """News came that waits for nothing: tell it, also of an event that has ended."""
+    """News came that waits for nothing: tell it, even of an event that has ended."""
     if event.ended_ms is None:
         release(desk, event, topic, now_ms, closing=closing)
     else:
@@ -137,7 +137,7 @@ def bury(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) ->
 
 
 def note_ending(desk: Desk, at: Address, slot: Slot) -> None:
-    """Note when the first of a key's events ended that wait for others."""
+    """Of a key's events that wait for others, note when the first ended."""
     left = min((event.ended_ms for event in slot.open if event.ended_ms is not None), default=None)
     if left is None:
         desk.state.ending.pop(at, None)
@@ -146,7 +146,7 @@ def note_ending(desk: Desk, at: Address, slot: Slot) -> None:
 
 
 def _bury_all(desk: Desk) -> None:
-    """Bury the events that all has come for."""
+    """Bury the events for which all has come."""
     state = desk.state
     reached: dict[tuple[str, str], int] = {}
     for at, ended_ms in list(state.ending.items()):

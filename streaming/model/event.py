@@ -75,7 +75,7 @@ class OpenEvent(Struct, array_like=True):
     knowledge: dict[str, Register] = field(default_factory=dict)
     reports: int = 0
     sources: set[int] = field(default_factory=set)
-    """Digests of who reported. `source_count` says how many, also where the set is kept elsewhere."""
+    """Digests of who reported. `source_count` says how many, even where the set is kept elsewhere."""
     source_count: int = 0
     held: int = 0
     """Messages that brought news which has not left yet."""
@@ -105,7 +105,7 @@ class OpenEvent(Struct, array_like=True):
         return self.first.append_ms if self.first else self.opened_ms
 
     def entered(self, origin: Origin | None) -> None:
-        """A report came that entered there. If the event had ended, and this is its first, it ended sooner; it waits as long."""
+        """A report came that entered there. If the event had ended, and this is its first, it ended sooner, and waits as long."""
         if origin is not None and (self.first is None or _order(origin) < _order(self.first)):
             sooner_ms = self.entered_ms - origin.append_ms
             self.first = origin
@@ -175,7 +175,7 @@ def find_event(
 ) -> OpenEvent:
     """The open event that a neighbour speaks of: by its id, else by the span of its reports, else a new one.
 
-    One that has ended here, and goes on there, is opened again; who was told of it is not told again.
+    One that has ended here, and goes on there, is opened again; whoever was told of it is not told again.
     """
     event = next((event for event in open_ if event.id == event_id), None)
     if event is None:

@@ -59,7 +59,7 @@ class HandOver:
     topic: str
     key: str
     events: tuple[OpenEvent, ...]
-    """All that the broker knows of them that passes this on."""
+    """All that the broker which passes this on knows of them."""
     closed: tuple[Tombstone, ...]
     hops: int
     version: int = 0

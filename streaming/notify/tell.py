@@ -116,7 +116,7 @@ def watch(event: OpenEvent, pace: Pace, subscriptions: Iterable[Subscription], n
 
 
 def unmet(event: OpenEvent, subscription: Subscription, now_ms: int) -> Pace | None:
-    """For which pace something waited in vain that is not told now, although its event ends. None if nothing did."""
+    """The pace for which something waited in vain: it is not told now, although its event ends. None if nothing did."""
     ledger, facts = event.ledgers[subscription.name], events.facts(event.knowledge)
     if subscription.judge(event.at.key, facts) is not _MATCHES:
         return AT_MOST if ledger.capped else waited_for(subscription, ledger, ledger.due_ms or now_ms)

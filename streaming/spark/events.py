@@ -29,7 +29,7 @@ from streaming.wire.offers import clock_record
 from streaming.wire.outgoing import to_records
 from streaming.wire.record import Outgoing
 from tidings.collection import no_collection
-from tidings.control import Snapshot
+from tidings.control import Snapshot, snapshot_path
 from tidings.errors import BadState
 from tidings.topic import Timing
 from topology.plan import Plan
@@ -54,11 +54,6 @@ class BucketSpec:
 
 _at_hand: dict[tuple[str, int], Bucket] = {}
 """The buckets that this worker had last, by folder and number."""
-
-
-def snapshot_path(control_dir: Path, version: int) -> Path:
-    """The file that holds the control data of a version."""
-    return control_dir / f"{version:012d}.json"
 
 
 def bucket_function(settings: BucketSpec) -> Callable[[Any, Iterable[pd.DataFrame], Any], Iterator[pd.DataFrame]]:
@@ -109,7 +104,7 @@ def _setting(settings: BucketSpec, number: int) -> EngineSettings:
 
 
 def _empty_books(service: str, broker: str, bucket: int) -> Iterator[Outgoing]:
-    """For a bucket that is no more. Nothing at all would not do: who reads on from before would still count what it had."""
+    """For a bucket that is no more. Nothing at all would not do: whoever reads on from before would still count what it had."""
     return books_records(service, bucket, {}, {broker: Books()})
 
 

@@ -31,7 +31,7 @@ class Pipeline:
     source: Callable[[BucketSpec], Mapping[str, str]]
     """Which Kafka topics it reads, as options of Spark's source."""
     deal: Callable[[DataFrame, BucketSpec, int], DataFrame]
-    """Records with the ``bucket`` they go to, for so many shuffle partitions; other columns are up to the logic."""
+    """Records with the ``bucket`` they go to, for this many shuffle partitions; other columns are up to the logic."""
     logic: Callable[[BucketSpec], BucketFunction]
     state: str
     """The schema of what Spark keeps of a bucket."""

@@ -22,7 +22,7 @@ from tidings import names
 _END_S = 10.0
 _STATE = "spark.sql.streaming.stateStore"
 
-# Avro makes room for what a message claims to hold before it reads it: thirty bytes could take all memory, at every start anew.
+# Avro makes room for what a message claims to hold before it reads it: thirty bytes could take all memory, anew at every start.
 _AVRO_LIMITS: Mapping[str, int] = {
     "collectionItems": 1024 * 1024,
     "string": names.LARGEST_RECORD_BYTES + 1024 * 1024,

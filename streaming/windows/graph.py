@@ -201,7 +201,7 @@ class Graph:
         return sum(group.matched for group in self._groups)
 
     def matching(self) -> Matching:
-        """A maximum matching of what there is now. Who never asks for it does not pay for it."""
+        """A maximum matching of what there is now. Whoever never asks for it does not pay for it."""
         if self._matching is None:
             self._matching = Matching()
         self._matching.settle(self._groups)

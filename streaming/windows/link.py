@@ -70,7 +70,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """What was decided for a range. ``items`` were offered for it, ``sent`` crosses now, ``hurried`` so many crossed before."""
+    """What was decided for a range. ``items`` were offered for it, ``sent`` crosses now, ``hurried`` of them crossed before."""
 
     range: Range
     decision: Decision

@@ -18,7 +18,7 @@ from tidings.subscription import Subscription
 from tidings.window import Window
 
 MOST_EMPTY = 10_000
-"""So many windows are told at once after a long silence, to one who asks for empty ones; the rest follows."""
+"""This many windows are told at once after a long silence, to one who asks for empty ones; the rest follows."""
 
 
 class Counting(Struct, array_like=True):
@@ -34,7 +34,7 @@ class PackedLocal(Struct, array_like=True):
     open: list[tuple[Range, Partial]]
     counting: dict[str, Counting]
     unordered: list[tuple[Publication, list[str]]]
-    """Publications that count in windows of so many, and for whose: their order is not certain yet."""
+    """Publications for windows that count publications, and whose windows those are: their order is not certain yet."""
     next_empty: dict[str, int]
     waits_ms: int = 0
     """How long after it entered something may still be offered."""
@@ -119,8 +119,8 @@ class LocalWindows:
         extra_ms: int,
         known: frozenset[Range],
     ) -> tuple[list[tuple[Range, Partial]], dict[str, int]]:
-        """The windows that nothing came for, of those who want to hear so. Where these are too many for one time, also the last
-        start that was told, by interest. ``known`` are the windows that close with something."""
+        """The windows that nothing came for, of those who want to hear so. Where these are too many to tell at once, also the
+        last start that was told, by interest. ``known`` are the windows that close with something."""
         found, through = [], {}
         for interest, subscription in subscriptions.items():
             window = subscription.window

@@ -9,7 +9,7 @@ the matching is a maximum (Berge).
 
 What keeps this cheap: where a search finds no free range, all that it has seen is *closed*. Nothing that comes later opens it
 again, since a path that makes the matching larger never enters a closed range; so no search looks at it twice, and an item
-that comes to a closed group costs nothing. Only when items leave that closed ranges had, all is opened again. ADOCK never
+that comes to a closed group costs nothing. Only when items leave that closed ranges had is all opened again. ADOCK never
 does that: it forwards only ranges that are not closed, and a group that a closed range has its item from has no others.
 """
 

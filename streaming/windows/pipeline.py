@@ -339,7 +339,7 @@ def link_time(expired: Expired) -> int:
 
 
 def _senders(plan: Plan, at: At) -> list[str]:
-    """The neighbours that a broker gets what it offers there from."""
+    """The neighbours from which a broker gets what it offers there."""
     broker, to, topic = at
     place = plan.place(broker, topic)
     if place.role is Role.PASSES:

@@ -100,7 +100,7 @@ class WindowState:
         return min((links.windows.next_ms for links in self.links.values()), default=NEVER)
 
     def gathered_ms(self, broker: str, topic: str) -> int:
-        """Up to when all that is about a topic has come to the broker that gathers it."""
+        """The time up to which all that is about a topic has come to the broker that gathers it."""
         known = (self.gathered.get(index, {}).get((broker, topic), self.clock_ms) for index in range(self.buckets))
         return min(known, default=self.clock_ms)
 

@@ -1,4 +1,4 @@
-"""What a link would have sent at least, had all been known from the start (section VI-C).
+"""The least that a link would have sent, had all been known from the start (section VI-C).
 
 A minimum vertex cover of the complete graph, by way of a maximum matching (König): the ranges that an alternating path reaches
 from a spare item, and the items that none reaches. It is what deciders are compared with; no decider can know as much.

@@ -57,7 +57,7 @@ def read(record: Record, limits: MessageLimits, ticker: TickerIdentity) -> list[
 
 
 def _ticked(record: Record, ticker: TickerIdentity) -> list[Input]:
-    """What a tick says: to the service that it is of, which control data holds; to all, how far that service is."""
+    """What a tick says: to the service whose tick it is, which control data holds; to all, how far that service is."""
     tick = decode_tick(record)
     found: list[Input] = []
     if tick is not None and ticker.service in (None, tick.service):

@@ -64,7 +64,7 @@ def encode_message(message: Message, encoding: Encoding = Encoding.JSON) -> byte
 @lru_cache(maxsize=8)
 def _usual_json(limits: MessageLimits) -> msgspec.json.Decoder[Any]:
     """Reads a publication as nearly all are, and refuses more than the strict reader does."""
-    # A text of so many characters has no more bytes than allowed.
+    # A text of that many characters has no more bytes than allowed.
     name: Any = Annotated[str, msgspec.Meta(min_length=1, max_length=limits.key_bytes // 4)]
     whole: Any = Annotated[int, msgspec.Meta(ge=INT64_MIN, le=INT64_MAX)]
     time: Any = Annotated[int, msgspec.Meta(ge=0, le=INT64_MAX)]

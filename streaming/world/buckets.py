@@ -46,7 +46,7 @@ class LogRecord(Record, frozen=True):
         return event_hash(SECRET, Address(names.broker_of(self.kafka_topic), *self.about)) if self.about else 0
 
     def bucket(self, buckets: int) -> int | None:
-        """Which of so many buckets reads it; None for all."""
+        """Which of this many buckets reads it; None for all."""
         if kind_of(self) != MESSAGE:
             return None
         return (self.event if self.about else self.offset) % buckets

@@ -1,6 +1,6 @@
 """Everything that is wrong with control records in a file, not only the first of it.
 
-`tidings control apply` stops at the first record that cannot be applied; who writes a file wants to see them all.
+`tidings control apply` stops at the first record that cannot be applied; whoever writes a file wants to see them all.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ def _pattern(line: int, datum: Any) -> Expected:
 
 
 def write_expected(told: Iterable[Told], subscriptions: Iterable[str]) -> str:
-    """What was told, as the expectation that it stays so; who was told nothing is named too."""
+    """What was told, as the expectation that it stays so; whoever was told nothing is named too."""
     told = list(told)
     lines = [json.dumps(_written(each), ensure_ascii=False) for each in told]
     silent = sorted(set(subscriptions) - {each.notification.subscription for each in told})
@@ -170,7 +170,7 @@ def _written(told: Told) -> dict[str, Any]:
 def compare(expected: Sequence[Expected], told: Sequence[Told]) -> list[ToldComparison]:
     """Hold what was told to the expectation, in order for each subscription.
 
-    The expectation is the whole of it: what nobody expected is a difference, also for a subscription that is not named.
+    The expectation is the whole of it: what nobody expected is a difference, even for a subscription that is not named.
     """
     patterns: dict[tuple[str, str], list[Expected]] = {}
     for each in expected:

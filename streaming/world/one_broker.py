@@ -72,7 +72,7 @@ class Script:
         version: int = 0,
         **more: str,
     ) -> None:
-        """A message comes now from a neighbour, which it entered so long ago, and which goes by that version."""
+        """A message comes now from a neighbour, where it entered ``way_ms`` ago, and which goes by that version."""
         self._passed += 1
         entered_ms = self.now_ms - way_ms
         message = Message(topic, key, dict(fields), published_ms=published_ms, **more)

@@ -74,7 +74,7 @@ class SeenEvent:
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """A subscription, since when it was there, and until when if it was deleted."""
+    """A subscription, when it came, and when it went if it was deleted."""
 
     subscription: Subscription
     since_ms: int
@@ -137,7 +137,7 @@ def _no_window(plan: Plan, came: Came, seen: Iterable[SeenEvent]) -> Iterator[Un
 
 
 def _known_to(plan: Plan, subscription: Subscription, seen: list[SeenEvent]) -> Iterator[SeenEvent]:
-    """Each event once: as the subscription's own broker knows it, else as the one knows it that knows most."""
+    """Each event once: as the subscription's own broker knows it, else as the broker that knows most knows it."""
     window_ms = plan.topic(subscription.topic).timing.window_ms
     parts = plan.route(subscription.topic).part_of
     taken: dict[str, list[SeenEvent]] = {}

@@ -35,7 +35,7 @@ class WindowWorld(World):
     topic: ClassVar[str] = "reading"
 
     def play(self, names: Sequence[str], chance: Random, count: int, *, crashes: bool = False) -> None:
-        """So many readings at these brokers, some of them late, while both pipelines run."""
+        """``count`` readings at these brokers, some of them late, while both pipelines run."""
         for _ in range(count):
             fields = {"road": chance.choice(["E45", "E20", "E6"]), "speed": chance.choice(SPEEDS)}
             at, after_ms, number = chance.choice(names), chance.randint(0, 700), len(self.published)

@@ -31,7 +31,7 @@ _GROWTH = 1.2
 
 
 def key_bomb(folder: Path, scale: Scale, say: Callable[[str], None]) -> Iterator[str]:
-    """So many new keys from one source: memory bounded, evictions counted, the others' delay at most doubled."""
+    """Many new keys from one source: memory bounded, evictions counted, the others' delay at most doubled."""
     settings = {"TIDINGS_LIMITS_OPEN_EVENTS": str(_OPEN_EVENTS)}
     with staged(folder, find_java(), say, settings) as stage:
         stage.up().apply(subscription("quiet", topic="quiet"), subscription("bomb", topic="bomb"))

@@ -30,7 +30,7 @@ _ROUND_MS = 5000
 
 
 def stream(seed: int, events: int, witnesses: int) -> Iterator[SentMessage]:
-    """Without end: so many incidents begin in every five seconds. ``at_ms`` counts from 0."""
+    """Without end: ``events`` incidents begin in every five seconds. ``at_ms`` counts from 0."""
     for number in count():
         for one in incidents(events, witnesses, seed * 100_000 + number, _ROUND_MS, _ROUND_MS):
             at_ms = number * _ROUND_MS + one.at_ms

@@ -38,7 +38,7 @@ _VICTIMS = {Victims.DRIVER: 2, Victims.SERVICE: 3, Victims.EVERYTHING: 1}
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """``after_ms`` counts from the begin of the phase."""
+    """``after_ms`` counts from the beginning of the phase."""
 
     phase: Phase
     after_ms: int
@@ -49,7 +49,7 @@ class Moment:
 
 
 def moments(count: int, seed: int) -> list[Moment]:
-    """So many moments. The first three are one of each phase."""
+    """``count`` moments. The first three are one of each phase."""
     rng = Random(f"{seed}/moments")
     phases = rng.sample(list(Phase), 3)
     phases += rng.choices(list(_PHASES), list(_PHASES.values()), k=max(0, count - 3))

@@ -5,6 +5,6 @@ counted, so the same version always means the same data. A record that cannot be
 """
 
 from tidings.control.records import DEFAULT_BROKER, Advertisement, Broker, Link, Record, read_record
-from tidings.control.snapshot import Snapshot
+from tidings.control.snapshot import Snapshot, snapshot_path
 
-__all__ = ["DEFAULT_BROKER", "Advertisement", "Broker", "Link", "Record", "Snapshot", "read_record"]
+__all__ = ["DEFAULT_BROKER", "Advertisement", "Broker", "Link", "Record", "Snapshot", "read_record", "snapshot_path"]

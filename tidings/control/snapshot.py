@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 from tidings.control.records import DEFAULT_BROKER, READERS, Link, Reader, Record, read_record
@@ -139,3 +140,8 @@ class Snapshot:
         reader = READERS[kind]
         prefix = f"{kind}/"
         return [reader(Reader(k, r), self.timing) for k, r in sorted(self.records.items()) if k.startswith(prefix)]
+
+
+def snapshot_path(folder: Path, version: int) -> Path:
+    """The file that holds the control data of a version, as `Snapshot.to_json` writes it; it never changes once it is there."""
+    return folder / f"{version:012d}.json"

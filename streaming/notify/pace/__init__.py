@@ -30,7 +30,7 @@ KEEPING = _that_say("on_end")
 
 
 def allowed_ms(subscription: Subscription, ledger: Ledger, telling: Telling) -> int:
-    """From when on news may be told by all paces."""
+    """The time from which all paces allow news to be told."""
     latest_ms = 0
     for allowed in _ALLOWED_MS:
         if (at_ms := allowed(subscription, ledger, telling)) > latest_ms:

@@ -1,4 +1,4 @@
-"""`at_most`: so many notifications about a key in any hour of append time, whichever of its events they are about.
+"""`at_most`: no more than this many notifications about a key in any hour of append time, whichever of its events they are about.
 
 Each notification takes a place for an hour, the last one of an event too. Without a free place, news waits until the oldest is
 an hour old; then one digest tells all that waits for it (`streaming.notify.digest`). An event that ends first leaves its last
@@ -13,7 +13,7 @@ from tidings.notification import Digested
 from tidings.subscription import Subscription
 
 MOST_ENDED = 64
-"""So many events of a key that have ended can wait for a place; beyond that the oldest gives way."""
+"""This many events of a key that have ended can wait for a place; beyond that the oldest gives way."""
 
 
 class AtMost(Pace):

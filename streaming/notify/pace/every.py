@@ -1,4 +1,4 @@
-"""`every_ms`: a cadence. The notifications about an event lie so far apart.
+"""`every_ms`: a cadence. The notifications about an event lie at least this far apart.
 
 The first comes at once. What became news meanwhile is told when the time is over, as it is then. The end of the event waits for
 no cadence: what is not told then would never be.
@@ -12,7 +12,7 @@ from tidings.subscription import Subscription
 
 
 class Every(Pace):
-    """Who asks for none has a cadence of 0 ms: what is told of an event still never goes back in time."""
+    """A subscription that asks for none has a cadence of 0 ms: what is told of an event still never goes back in time."""
 
     property = "every_ms"
     word = "every"

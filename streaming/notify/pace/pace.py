@@ -1,6 +1,6 @@
-"""What a pace is: a rule by which a subscription is told at another time than at once.
+"""What a pace is: a rule by which a subscription is told at some other time than at once.
 
-News meets the paces one after the other. Each says from when on it may be told, and the latest counts; then each may still ask
+News meets the paces one after the other. Each says from what time it may be told, and the latest counts; then each may still ask
 for a place. By itself a pace lets everything pass and notes nothing: each says only what it does otherwise.
 """
 
@@ -29,7 +29,7 @@ class Telling(Struct, frozen=True):
 
 
 class Pace(Protocol):
-    """One rule. The pace that kept something back is the reason for it, in the books and for who asks."""
+    """One rule. The pace that kept something back is the reason for it, in the books and for whoever asks."""
 
     property: ClassVar[str]
     """The property of a subscription that asks for it, see `tidings.subscription.PACE_PROPERTIES`."""
@@ -49,7 +49,7 @@ class Pace(Protocol):
         return bool(getattr(subscription, self.property))
 
     def allowed_ms(self, subscription: Subscription, ledger: Ledger, telling: Telling) -> int:  # noqa: ARG002
-        """From when on news may be told; 0 for at once."""
+        """The time from which news may be told; 0 for at once."""
         return 0
 
     def takes_place(self, subscription: Subscription, ledger: Ledger, telling: Telling) -> bool:  # noqa: ARG002

@@ -1,7 +1,7 @@
-"""`settle_ms`: only what has matched for so long, without a break, is told.
+"""`settle_ms`: only what has matched for this long, without a break, is told.
 
 It counts from the report that made the event match, also while the news is held. A report that makes it stop matching cancels
-what waits; the next that makes it match starts anew. What has been told needs not settle again until it has stopped matching.
+what waits; the next that makes it match starts anew. What has been told need not settle again until it has stopped matching.
 When the event ends, what has not settled is not told: it did not last. A measurement is over when it comes, so it is told at
 once.
 """

@@ -35,7 +35,7 @@ class Adock(Unlearned):
 
 def algorithm_1(items: Mapping[int, Collection[Range]], range_: Range) -> bool:
     """Algorithm 1 to the letter: two maximum matchings, from scratch. Whether to aggregate."""
-    import networkx  # only who checks the decider needs it
+    import networkx  # only a check of the decider needs it
 
     graph: networkx.Graph[Hashable] = networkx.Graph((("item", item), each) for item, ranges in items.items() for each in ranges)
     before = _largest_matching(graph)

@@ -80,7 +80,7 @@ class Decider(Protocol):
 
 
 class Unlearned:
-    """What those have in common who learn nothing: the graph is all they need."""
+    """What deciders that learn nothing have in common: the graph is all they need."""
 
     def arrived(self, graph: Graph, item: int, ranges: Sequence[Range], now: int, /, *, crosses: bool) -> None:
         """Nothing to learn."""

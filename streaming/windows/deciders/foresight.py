@@ -41,9 +41,9 @@ SLACK = 0.05
 ALLOWANCE = 100
 NEIGHBOURS = 64
 STEPS = 2048
-"""So many ranges are looked at, and so many of their edges: what a decision costs does not grow with the graph."""
+"""At most this many ranges are looked at, and this many of their edges: what a decision costs does not grow with the graph."""
 MOST = 2.0
-"""More than this a range is not taken to expect."""
+"""A range is not taken to expect more than this."""
 NEAR = 1e-9
 
 IN_COVER = Decision(Choice.AGGREGATE, ChoiceReason.IN_COVER)
@@ -196,7 +196,7 @@ def excess(mean: float, room: float, most: int) -> float:
 
 def _excess(mean: float, room: int, most: int) -> float:
     if room < 0:
-        # So many are over already, whatever comes.
+        # This many are over already, whatever comes.
         return float(most) if most <= -room else -room + _excess(mean, 0, most + room)
     if mean <= 0:
         return 0.0

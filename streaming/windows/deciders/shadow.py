@@ -25,14 +25,14 @@ KEEP = 3 / 4
 KEEP_ALL = 1023 / 1024
 """The same for the mean of all, where many windows count."""
 PRIOR = 1.0
-"""Beside its own windows, a subscription is taken to have had so many as they usually are."""
+"""Besides its own windows, a subscription is taken to have had this many usual ones."""
 USUAL_MOST = 1.5
 """And these are not taken to have more than this: windows that have plenty say nothing of others."""
 PACE = 0.1
 """How fast the claims of subscriptions follow what their windows have."""
 TIDY = 4096
 FORGET = 256
-"""After so many windows without an item, a subscription is forgotten."""
+"""After this many windows without an item, a subscription is forgotten."""
 
 
 class Share(msgspec.Struct, array_like=True, gc=False):
@@ -150,7 +150,7 @@ class Shadow:
         return shares
 
     def _look_at(self, group: Group, count: int) -> Share:
-        """So many items of a group are complete, and divided."""
+        """``count`` items of a group are complete, and divided."""
         of: dict[str, list[Range]] = {}
         names = []
         for spot in group.all_spots if group.key is not None else group.spots:
@@ -181,7 +181,7 @@ class Shadow:
         return found
 
     def _had_by(self, range_: Range) -> float:
-        """What a range has that expires. What is in no later one is forgotten."""
+        """What a range that expires has. What is in no later one is forgotten."""
         parts = self._parts.get(range_.subscription)
         if parts is None:
             return 0.0
@@ -199,7 +199,7 @@ class Shadow:
         return shares
 
     def aggregated(self, spot: OpenRange) -> None:
-        """A range is about to leave the graph. Those groups go with it that are in no other."""
+        """A range is about to leave the graph. The groups that are in no other go with it."""
         for group in spot.ends:
             if group in spot.groups and len(group.spots) == 1:
                 self._forget(group)
@@ -261,7 +261,7 @@ class Shadow:
         return self.usual if past is None else past.mean(self.usual)
 
     def tidy(self, groups: Collection[Group], now: int) -> None:
-        """Now and then: forget who has had nothing for long, and groups and ranges that left the graph by another way."""
+        """Now and then: forget those that have had nothing for long, and groups and ranges that left the graph by another way."""
         self._settled += 1
         if self._settled % TIDY:
             return

@@ -9,10 +9,9 @@ import pytest
 
 from service.directory.checksum import checksum_path
 from service.directory.snapshots import newest_snapshot, write_snapshot
-from streaming.spark.events import snapshot_path
 from streaming.world.records import snapshot, subscription
 from testing.chaos import damage
-from tidings.control import Snapshot
+from tidings.control import Snapshot, snapshot_path
 from tidings.topic import Timing
 
 ONE = snapshot(subscription("a"))

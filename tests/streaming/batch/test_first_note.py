@@ -11,10 +11,11 @@ import pandas as pd
 from streaming.batch.first_note import Seed, write_seed
 from streaming.batch.resplit import resplit
 from streaming.batch.store import Store, read_note
-from streaming.spark.events import BucketSpec, bucket_function, snapshot_path
+from streaming.spark.events import BucketSpec, bucket_function
 from streaming.world.buckets import LIMITS, SECRET, TICKER, Buckets, columns_of, log_of
 from streaming.world.one_broker import Script
 from streaming.world.records import subscription, topic
+from tidings.control import snapshot_path
 from tidings.registers import Bounds
 
 

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from clients.topics import delivery_specs, link_specs, publish_specs, service_topics
 from streaming.model.entry import Entry
 from streaming.model.inputs import Arrived, Marked, Ticked
-from streaming.spark.events import snapshot_path
 from streaming.wire import avro
 from streaming.wire.clock import MARK_START, TickerIdentity
 from streaming.wire.inputs import read
@@ -23,7 +22,7 @@ from streaming.wire.outgoing import to_records
 from streaming.wire.record import Outgoing, Record
 from streaming.world.one_broker import Script
 from streaming.world.records import broker, link, snapshot, subscription, topic
-from tidings.control import Link, Snapshot
+from tidings.control import Link, Snapshot, snapshot_path
 from tidings.errors import BadControl, BadMessage, Unreadable
 from tidings.message import Message
 from tidings.notification import Encoding
