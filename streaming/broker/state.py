@@ -104,7 +104,7 @@ class Slot(Struct, array_like=True):
 
     def wake_ms(self, topic: Topic) -> int:
         """When there is next anything to do here."""
-        return min(self.next_ms(topic), self.forget_ms) if self.open or self.caps else self.forget_ms
+        return min(self.next_ms(topic), self.forget_ms)
 
 
 class Progress(Struct, array_like=True):
