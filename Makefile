@@ -41,17 +41,17 @@ demo: java venv ## Start Kafka and Spark, publish a workload, and show what was 
 
 test: java venv ## Run the tests, with a real Kafka and a real Spark: under 15 minutes
 	@# 5: ARGS chose none of these tests
-	$(BIN)/pytest -m "not live" -n 2 $(ARGS) || [ $$? -eq 5 ]
+	$(BIN)/pytest -m "not live" -n 2 --dist worksteal $(ARGS) || [ $$? -eq 5 ]
 	$(BIN)/pytest -m "live and not slow" $(ARGS) || [ $$? -eq 5 ]
 
 test-slow: java venv ## Run the tests that are too long for every change: a Spark cluster, TLS and rights, a migration, a lost link, a backlog
 	$(BIN)/pytest -m slow $(ARGS)
 
 test-pure: venv ## Run the tests that need no Java: under a minute
-	$(BIN)/pytest -m "not live" -n 2 $(ARGS)
+	$(BIN)/pytest -m "not live" -n 2 --dist worksteal $(ARGS)
 
 laws: venv ## Try every law of the pure tests on many more examples: half an hour
-	$(BIN)/pytest -m "not live" -n 2 --hypothesis-profile=thorough --timeout=1800 $(ARGS)
+	$(BIN)/pytest -m "not live" -n 2 --dist worksteal --hypothesis-profile=thorough --timeout=1800 $(ARGS)
 
 lint: venv ## Check style, types and which room imports which
 	$(BIN)/ruff check .

@@ -15,6 +15,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from pathlib import Path
 
 from audit.comparison import Finding
@@ -193,11 +194,11 @@ def rooms() -> list[str]:
     return found
 
 
-def modules() -> Iterator[tuple[Path, ast.Module]]:
-    """Every module of every room."""
-    for room in rooms():
-        for path in sorted((ROOT / room).rglob("*.py")):
-            yield path, ast.parse(path.read_text(encoding="utf-8"))
+@cache
+def modules() -> tuple[tuple[Path, ast.Module], ...]:
+    """Every module of every room; read once, for several tables and tests go through all of them."""
+    paths = [path for room in rooms() for path in sorted((ROOT / room).rglob("*.py"))]
+    return tuple((path, ast.parse(path.read_text(encoding="utf-8"))) for path in paths)
 
 
 def error_classes() -> list[ErrorClass]:

@@ -35,10 +35,19 @@ def pass_time(desk: Desk) -> None:
 def _wake(desk: Desk, lowest_ms: int) -> None:
     state = desk.state
     state.wake_ms = NEVER
+    later_ms = NEVER
     for at, slot in state.slots.due(lowest_ms):
+        wake_ms = slot.wake_ms(desk.topic(at.topic)) if slot.open or slot.caps else slot.forget_ms
+        if wake_ms > lowest_ms and slot.spread.keys() <= slot.seen.keys():
+            # The plain memory does not know who is due. Mostly one of its keys is, and all others only say when they will be.
+            state.changed = True
+            if wake_ms < later_ms:
+                later_ms = wake_ms
+            continue
         with desk.touched(at, slot):
             advance_all(desk, slot, desk.topic(at.topic), lowest_ms)
             _forget(desk, at.broker, slot, lowest_ms)
+    desk.wake_at(later_ms)
 
 
 def advance_all(desk: Desk, slot: Slot, topic: Topic, now_ms: int) -> None:

@@ -45,8 +45,8 @@ class TestWithoutAService:
 
     @pytest.mark.parametrize("command", ["books", "up", "demo", "control"])
     def test_it_starts_in_no_time(self, command: str) -> None:
-        taken = []
-        for _ in range(3):  # the machine may be busy with something else for a moment
+        taken: list[float] = []
+        while len(taken) < 3 and min(taken, default=9.0) >= 1.5:  # the machine may be busy with something else for a moment
             started = time.monotonic()
             subprocess.run([*PROGRAM, command, "--help"], capture_output=True, check=True)
             taken.append(time.monotonic() - started)

@@ -66,12 +66,12 @@ def test_a_port_in_use(tmp_path):
         ("not toml", ["TOML"]),
     ],
 )
-def test_a_wrong_file_names_the_key_the_value_and_what_is_allowed(tmp_path, text, said):
+def test_a_wrong_file_names_the_key_the_value_and_what_is_allowed(tidings, tmp_path, text, said):
     file = tmp_path / "tidings.toml"
     file.write_text(text)
-    done = up(tmp_path, "--config", str(file))
-    assert done.returncode == 2
-    assert all(word in the_line(done) for word in said), done.stderr
+    done = tidings("up", "--dir", str(tmp_path / "dir"), "--config", str(file))
+    assert done.code == 2
+    assert all(word in done.complaint for word in said), done.err
 
 
 @pytest.mark.usefixtures("java")
