@@ -21,6 +21,9 @@ _canonical_json = msgspec.json.Encoder(order="sorted").encode
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
+SOURCE_SEED = 42
+"""As Spark has it for `xxhash64`."""
+
 _RANK_EMPTY, _RANK_BOOLEAN, _RANK_NUMBER, _RANK_TEXT, _RANK_LIST = range(5)
 
 SortKey: TypeAlias = tuple[int, bool | int | float | str | tuple[str, ...]]
@@ -81,7 +84,7 @@ def digest(*parts: object) -> str:
 
 def source_digest(source: str) -> int:
     """64 bits, with sign, that name a source. Spark's `xxhash64` gives the same."""
-    return signed(xxhash.xxh64_intdigest(source.encode(), 42))
+    return signed(xxhash.xxh64_intdigest(source.encode(), SOURCE_SEED))
 
 
 def signed(bits: int) -> int:

@@ -1,14 +1,16 @@
-"""From the columns that Spark gives to rows an engine takes. JSON is decoded here, by the one strict reader there is."""
+"""From records as they stand in the log to rows an engine takes: Avro all at once, JSON by the one strict reader there is."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from streaming.batch.avro_reader import read_avro
 from streaming.batch.hashing import event_hash, fact_hashes
-from streaming.batch.rows import IS_MESSAGE, NO_SOURCE, NOT_SAID, Rows, in_log_order
+from streaming.batch.rows import IS_MESSAGE, NO_SOURCE, NOT_SAID, Ints, Rows, in_log_order, slices, starts_of
 from streaming.model.address import Address
 from streaming.wire.avro import HEADER_BYTES, schema
 from streaming.wire.message import MessageLimits, decode_message
@@ -17,40 +19,61 @@ from tidings.errors import BadMessage
 from tidings.message import Message
 from tidings.values import source_digest
 
-COLUMNS = (
-    *("kind", "kafka_topic", "partition", "offset", "append_ms", "record_key", "value"),
-    *("plain", "event", "source", "published_ms"),
-)
+COLUMNS = ("kind", "kafka_topic", "partition", "offset", "append_ms", "record_key", "value", "event")
+"""What routing gives of each record: as it stands in the log, and the number of the event that it is about; 0 for none."""
+
+_TYPES = {"kafka_topic": object, "record_key": object, "value": object}
 
 _schema = schema("message")
 
-_TYPES = {"kafka_topic": object, "record_key": object, "value": object, "plain": bool}
 
-
-def rows_of(columns: dict[str, Any], facts: list[Any], limits: MessageLimits, secret: str) -> Rows:
-    """The rows of a batch in the order of the log."""
+def rows_of(columns: Mapping[str, Any], limits: MessageLimits, secret: str) -> Rows:
+    """The rows of a batch in the order of the log; of messages, also the numbers that say what they state."""
     # Copied, since Arrow's columns cannot be written to; and bytes stay bytes only as objects.
-    columns = {name: np.array(column, dtype=_TYPES.get(name, np.int64)) for name, column in columns.items()}
-    columns["message"] = np.full(len(facts), None, dtype=object)
-    for index in np.flatnonzero((columns["kind"] == IS_MESSAGE) & ~columns["plain"]).tolist():
-        value, kafka_topic = columns["value"][index], columns["kafka_topic"][index]
-        if value is not None and value[:1] == b"{" and names.sender_of(kafka_topic) is None:
-            _open_json(columns, facts, index, limits, secret)
-    return in_log_order(columns, facts)
+    raw = {name: np.array(columns[name], dtype=_TYPES.get(name, np.int64)) for name in COLUMNS}
+    avro, json = _messages(raw)
+    read = read_avro(raw["value"][avro].tolist(), raw["event"][avro], limits)
+    rows = len(raw["kind"])
+    plain, source, published_ms = np.zeros(rows, dtype=bool), np.full(rows, NO_SOURCE), np.full(rows, NOT_SAID)
+    plain[avro], source[avro], published_ms[avro] = read.plain, read.source, read.published_ms
+    count = np.zeros(rows, dtype=np.int64)
+    count[avro] = read.count
+    messages = np.full(rows, None, dtype=object)
+    facts: dict[int, list[int]] = {}
+    for index in json:
+        if message := _read_json(raw, index, limits, secret):
+            plain[index], messages[index] = True, message
+            source[index], published_ms[index] = numbers_of(message)
+            facts[index] = fact_hashes(int(raw["event"][index]), message.fields)
+            count[index] = len(facts[index])
+    flat = np.empty(int(count.sum()), dtype=np.int64)
+    starts = starts_of(count)
+    flat[slices(starts, avro)] = read.facts
+    for index, numbers in facts.items():
+        flat[starts[index] : starts[index + 1]] = numbers
+    numbered = {"plain": plain, "source": source, "published_ms": published_ms, "message": messages}
+    return in_log_order({**raw, **numbered}, flat, count)
 
 
-def _open_json(columns: dict[str, Any], facts: list[Any], index: int, limits: MessageLimits, secret: str) -> None:
+def _messages(raw: Mapping[str, Any]) -> tuple[Ints, list[int]]:
+    """Where publications stand whose event is known: those in Avro, and those in JSON."""
+    avro: list[int] = []
+    json: list[int] = []
+    value, kafka_topic = raw["value"], raw["kafka_topic"]
+    for index in np.flatnonzero((raw["kind"] == IS_MESSAGE) & (raw["event"] != 0)).tolist():
+        if names.sender_of(kafka_topic[index]) is None:
+            (json if value[index][:1] == b"{" else avro).append(index)
+    return np.array(avro, dtype=np.int64), json
+
+
+def _read_json(raw: Mapping[str, Any], index: int, limits: MessageLimits, secret: str) -> Message | None:
+    """The message, if it is about the event that it was routed by; else it is opened again, and refused, in its turn."""
     try:
-        message = decode_message(bytes(columns["value"][index]), limits)
+        message = decode_message(bytes(raw["value"][index]), limits)
     except BadMessage:
-        return  # it is opened again, and refused, in its turn
-    broker = names.broker_of(columns["kafka_topic"][index])
-    event = event_hash(secret, Address(broker, message.topic, message.key))
-    if event == columns["event"][index]:
-        columns["plain"][index] = True
-        columns["message"][index] = message
-        columns["source"][index], columns["published_ms"][index] = numbers_of(message)
-        facts[index] = fact_hashes(event, message.fields)
+        return None
+    at = Address(names.broker_of(raw["kafka_topic"][index]), message.topic, message.key)
+    return message if event_hash(secret, at) == raw["event"][index] else None
 
 
 def numbers_of(message: Message) -> tuple[int, int]:

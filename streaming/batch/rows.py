@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -56,10 +56,7 @@ class Rows:
 
     def facts_of(self, index: Ints) -> Ints:
         """Where in ``facts`` those of these rows stand, row by row."""
-        count = self.starts[index + 1] - self.starts[index]
-        within = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
-        found: Ints = np.repeat(self.starts[index], count) + within
-        return found
+        return slices(self.starts, index)
 
     def record(self, index: int) -> Record:
         """The record of a row, for those that must be opened."""
@@ -78,8 +75,11 @@ class Rows:
         return self.record(int(np.flatnonzero(at)[0])).entry
 
 
-def in_log_order(columns: dict[str, Any], facts: Sequence[Any]) -> Rows:
-    """Rows by append time across partitions, and by offset within each, as `streaming.wire.inputs.in_log_order` has them."""
+def in_log_order(columns: Mapping[str, Any], facts: Ints, count: Ints) -> Rows:
+    """Rows by append time across partitions, and by offset within each, as `streaming.wire.inputs.in_log_order` has them.
+
+    ``facts`` are those of all rows, one after the other as the rows come; ``count`` says how many each row has.
+    """
     _, topic_code = np.unique(np.asarray(columns["kafka_topic"], dtype=str), return_inverse=True)
     partition, offset = _ints(columns["partition"]), _ints(columns["offset"])
     append_ms = _ints(columns["append_ms"])
@@ -91,10 +91,6 @@ def in_log_order(columns: dict[str, Any], facts: Sequence[Any]) -> Rows:
     time_ms[place] = _running_max(append_ms[place], new)
     order = np.lexsort((offset, partition, topic_code, time_ms))
     kind = _ints(columns["kind"])[order]
-    lengths = np.fromiter(map(len, facts), dtype=np.int64, count=len(facts))[order]
-    starts = np.zeros(len(order) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=starts[1:])
-    flat = [facts[i] for i in order.tolist() if len(facts[i])]
     return Rows(
         kind=kind,
         kafka_topic=_objects(columns["kafka_topic"])[order],
@@ -107,10 +103,25 @@ def in_log_order(columns: dict[str, Any], facts: Sequence[Any]) -> Rows:
         event=_ints(columns["event"])[order],
         source=_ints(columns["source"])[order],
         published_ms=_ints(columns["published_ms"])[order],
-        facts=np.concatenate(flat).astype(np.int64, copy=False) if flat else np.empty(0, dtype=np.int64),
-        starts=starts,
+        facts=facts[slices(starts_of(count), order)],
+        starts=starts_of(count[order]),
         message=_objects(columns["message"])[order],
     )
+
+
+def starts_of(count: Ints) -> Ints:
+    """Where each of several lists starts that stand one after the other; one more than there are lists."""
+    starts = np.zeros(len(count) + 1, dtype=np.int64)
+    np.cumsum(count, out=starts[1:])
+    return starts
+
+
+def slices(starts: Ints, index: Ints) -> Ints:
+    """Where the items of these lists stand, list by list."""
+    count = starts[index + 1] - starts[index]
+    within = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+    found: Ints = np.repeat(starts[index], count) + within
+    return found
 
 
 def _ints(column: Any) -> Ints:

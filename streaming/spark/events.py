@@ -95,7 +95,7 @@ def bucket_function(settings: BucketSpec) -> Callable[[Any, Iterable[pd.DataFram
 def _rows(frames: list[pd.DataFrame], settings: BucketSpec) -> Rows:
     frame = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
     columns = {name: frame[name].to_numpy() for name in COLUMNS}
-    return rows_of(columns, frame["facts"].tolist(), settings.limits, settings.secret)
+    return rows_of(columns, settings.limits, settings.secret)
 
 
 def _setting(settings: BucketSpec, number: int) -> EngineSettings:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from streaming.batch.engine import process
-from streaming.batch.hashing import event_hash, fact_hashes
-from streaming.batch.reading import COLUMNS, numbers_of, rows_of
+from streaming.batch.hashing import event_hash
+from streaming.batch.reading import COLUMNS, rows_of
 from streaming.batch.resplit import resplit
 from streaming.batch.rows import KINDS
 from streaming.batch.segment import EngineSettings
@@ -24,11 +24,10 @@ from streaming.model.outputs import Output
 from streaming.wire.clock import Tick, TickerIdentity, encode_tick
 from streaming.wire.inputs import MESSAGE, in_log_order, kind_of, read
 from streaming.wire.link import encode_link
-from streaming.wire.message import MessageLimits, decode_message, encode_message
+from streaming.wire.message import MessageLimits, encode_message
 from streaming.wire.record import Record
 from streaming.world.one_broker import Script
 from tidings import names
-from tidings.errors import BadMessage
 from tidings.notification import Encoding
 
 SECRET = "a secret of the service"
@@ -85,31 +84,15 @@ def log_of(script: Script, encodings: Sequence[Encoding] = (Encoding.AVRO,)) -> 
     return log
 
 
-def columns_of(records: Sequence[LogRecord]) -> tuple[dict[str, Any], list[Any]]:
-    """What routing makes of them: the columns, and the numbers of the facts of those that are plain."""
+def columns_of(records: Sequence[LogRecord]) -> dict[str, Any]:
+    """What routing makes of them."""
     columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
-    facts: list[Any] = []
     for record in records:
-        plain, source, published_ms = False, 0, -1
-        stated: list[int] = []
-        try:
-            if (
-                record.about is not None
-                and not (record.value or b"").startswith(b"{")
-                and record.kafka_topic.startswith(names.PUBLISH)
-            ):
-                message = decode_message(record.value, LIMITS)
-                plain, stated = True, sorted(fact_hashes(record.event, message.fields))  # Java has its own order
-                source, published_ms = numbers_of(message)
-        except BadMessage:
-            pass
         place = record.kafka_topic, record.partition, record.offset, record.append_ms
-        numbers = plain, record.event, source, published_ms
-        cells = KINDS.index(kind_of(record)), *place, record.key, record.value, *numbers
+        cells = KINDS.index(kind_of(record)), *place, record.key, record.value, record.event
         for name, value in zip(COLUMNS, cells, strict=True):
             columns[name].append(value)
-        facts.append(stated)
-    return columns, facts
+    return columns
 
 
 def plainly(script: Script, batches: Sequence[Sequence[LogRecord]]) -> tuple[BucketState, list[Output]]:
@@ -139,7 +122,7 @@ class Buckets:
             store, bucket = self.store(number), self.open(number)
             rules = replace(self.script.rules, bucket=f"svc/{number}", bucket_index=number, buckets=self.count)
             mine = [record for record in batch if record.bucket(self.count) in (None, number)]
-            rows = rows_of(*columns_of(mine), LIMITS, SECRET)
+            rows = rows_of(columns_of(mine), LIMITS, SECRET)
             bucket.state.changed = False
             outputs += process(bucket.state, bucket.shelf, rows, EngineSettings(self.script.plan_at, rules, LIMITS, TICKER))
             bucket.shelf.pack()

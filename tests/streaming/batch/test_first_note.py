@@ -71,7 +71,6 @@ def batch(folder: Path, script: Script, log: list[Any], state: GroupState) -> li
     for version, snapshot in script.snapshots.items():
         snapshot_path(control, version).write_text(snapshot.to_json())
     settings = BucketSpec(TICKER, str(control), str(folder / "state"), SECRET, limits=LIMITS)
-    columns, facts = columns_of(log)
-    frame = pd.DataFrame({**columns, "facts": facts})
+    frame = pd.DataFrame(columns_of(log))
     found = list(bucket_function(settings)((0,), [frame], state))
     return [record for frame in found for record in frame.itertuples(index=False, name=None)]

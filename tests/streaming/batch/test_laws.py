@@ -46,9 +46,8 @@ def fast(script: Script, batches: list[list[LogRecord]], restarts: Restarts) -> 
         for number, batch in enumerate(batches):
             worker = restarts.workers[number % len(restarts.workers)]
             bucket = store.open(read_note(note) if note else None, workers.pop(worker, None))
-            columns, facts = columns_of(batch)
             bucket.state.changed = False
-            outputs += process(bucket.state, bucket.shelf, rows_of(columns, facts, LIMITS, SECRET), setting)
+            outputs += process(bucket.state, bucket.shelf, rows_of(columns_of(batch), LIMITS, SECRET), setting)
             bucket.shelf.pack()
             bucket.shelf.validate(script.plan_at(bucket.state.version))
             if bucket.state.changed or note is None:

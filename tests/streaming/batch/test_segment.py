@@ -39,7 +39,7 @@ class Bench:
         self.log = log_of(self.script)
         if self.rerouted:
             self.log[-1] = structs.replace(self.log[-1], about=("incident", "another"))
-        self.rows = rows_of(*columns_of(self.log), LIMITS, SECRET)
+        self.rows = rows_of(columns_of(self.log), LIMITS, SECRET)
         timed = [index for index, kind in enumerate(self.rows.kind.tolist()) if kind != IS_MESSAGE]
         self.inputs = {index: read(self.rows.record(index), LIMITS, TICKER) for index in timed}
         self.shelf = PackedMemory(SECRET, self.script.rules.bounds)
