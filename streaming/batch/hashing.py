@@ -31,7 +31,7 @@ def event_hash(secret: str, at: Address) -> int:
 def fact_hashes(event: int, fields: Mapping[str, Value]) -> list[int]:
     """A number for each stated fact of a message that was decoded here.
 
-    Spark gives the facts of an Avro message other numbers. That costs one more look at a fact that is stated both ways.
+    In Avro a fact has another number (`avro_reader`). That costs one more look at a fact that is stated both ways.
     """
     seed = event % 2**64
     return [signed(xxhash.xxh64_intdigest(_text((name, value)), seed)) for name, value in fields.items()]

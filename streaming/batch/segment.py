@@ -254,7 +254,7 @@ class Segment:
         if append_ms <= joined.entered_ms and self._judged.shelf_row[event] >= 0:
             return None  # it may be the first; of an event that this batch opened, the order of the log says that it is not
         new = [name for name in message.fields if name not in joined.knowledge]
-        # Which number belongs to which field is not known, Java having its own order; but if there are more, one is disputed.
+        # If more facts are new than fields, one is disputed.
         if len(new) != self._unknown_facts[position]:
             return None
         return joined if adds(desk, joined, new, message, published_ms, append_ms, source) else None

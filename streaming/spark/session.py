@@ -22,14 +22,6 @@ from tidings import names
 _END_S = 10.0
 _STATE = "spark.sql.streaming.stateStore"
 
-# Avro makes room for what a message claims to hold before it reads it: thirty bytes could take all memory, anew at every start.
-_AVRO_LIMITS: Mapping[str, int] = {
-    "collectionItems": 1024 * 1024,
-    "string": names.LARGEST_RECORD_BYTES + 1024 * 1024,
-    "bytes": names.LARGEST_RECORD_BYTES + 1024 * 1024,
-}
-_AVRO_OPTIONS = " ".join(f"-Dorg.apache.avro.limits.{name}.maxLength={most}" for name, most in _AVRO_LIMITS.items())
-
 _SETTINGS: Mapping[str, str] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -86,8 +78,7 @@ def start_session(
         "spark.driver.memory": driver_memory,
         "spark.ui.enabled": str(ui).lower(),
         # All of its memory from the start: then what it takes is known, and does not grow for an hour.
-        "spark.driver.extraJavaOptions": f"-Xms{driver_memory} {_AVRO_OPTIONS}",
-        "spark.executor.extraJavaOptions": _AVRO_OPTIONS,
+        "spark.driver.extraJavaOptions": f"-Xms{driver_memory}",
         **(_local_files(jars) if local else {}),
         **(extra or {}),
     }
