@@ -17,7 +17,6 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from streaming.spark import DAEMON
-from tidings import names
 
 _END_S = 10.0
 _STATE = "spark.sql.streaming.stateStore"
