@@ -24,7 +24,7 @@ from topology import overlay
 from topology.islands import NO_LINKS, PLACED, Manner, Route, beyond, route_of
 from topology.overlay import Overlay, Problem
 from topology.profile import EVERYTHING, Profile, profile_of
-from topology.upstream import Upstream, upstream_of
+from topology.upstream import Sources, Upstream, sources_of, upstream_of
 
 LOCAL: Final = ""
 """Stands where the name of a neighbour would, for the windows of a broker's own subscribers. No broker has an empty name."""
@@ -162,6 +162,17 @@ class Plan:
         if not part.wanted:
             return ()  # everybody gathers for itself, and nobody passes anything on
         return upstream_of(broker, part, self.snapshot.advertised.get(topic))
+
+    @asked_once
+    def sources(self, broker: str, topic: str) -> Sources:
+        """The same in short, which is mostly enough: lists for all brokers of a large overlay would be too much to keep."""
+        part = self.route(topic).part_of.get(broker)
+        if part is None or part.gatherer is None or part.gatherer == broker:
+            return sources_of(self.upstream(broker, topic))
+        way = [broker]
+        while way[-1] != part.gatherer:
+            way.append(part.next_hop[way[-1]])
+        return self.sources(part.gatherer, topic).farther(len(way) - 1)
 
     @asked_once
     def route(self, name: str) -> Route:

@@ -46,3 +46,28 @@ def upstream_of(broker: str, part: Island, advertised: Collection[str] | None) -
                 waiting.append((len(found), found[number].broker))
                 found.append(Upstream(each, number, advertised is None or each in advertised))
     return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where what a broker knows comes from, in short."""
+
+    count: int
+    """How many there are on the ways, the broker itself among them."""
+    links: int
+    """How many links away the farthest broker is where messages may enter; -1 if they may nowhere."""
+    brokers: frozenset[str]
+    """All of them."""
+
+    def farther(self, links: int) -> Sources:
+        """Those of a broker which all comes to by way of this one, so many links on."""
+        return replace(self, count=self.count + links, links=self.links if self.links < 0 else self.links + links)
+
+
+def sources_of(upstream: tuple[Upstream, ...]) -> Sources:
+    """O(brokers)."""
+    links: list[int] = []
+    for each in upstream:
+        links.append(0 if each.after is None else links[each.after] + 1)
+    farthest = max((away for each, away in zip(upstream, links, strict=True) if each.publishes), default=-1)
+    return Sources(len(upstream), farthest, frozenset(each.broker for each in upstream))

@@ -73,7 +73,7 @@ class Desk:
 
     def slack_ms(self, at: tuple[str, str]) -> int:
         """How long what entered elsewhere may be on its way to a broker, as far as it is waited for."""
-        return self.rules.patience_ms if len(self.plan.upstream(*at)) > 1 else 0
+        return self.rules.patience_ms if self.plan.sources(*at).count > 1 else 0
 
     def begins(self, arrived: Arrived) -> bool:
         """Whether a publication begins its way here, by the ways that hold: it entered here, or came by other ones, which may

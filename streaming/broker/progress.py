@@ -21,7 +21,7 @@ from streaming.broker.state import NEVER, BucketState, Progress, Rules
 from streaming.model.inputs import Progressed
 from streaming.model.windows import Clocked
 from topology.plan import Plan, Role
-from topology.upstream import Upstream
+from topology.upstream import Sources, Upstream
 
 MOST_SERVICES = 256
 """Beyond that, the one that was silent for longest is forgotten."""
@@ -58,7 +58,7 @@ def note_ways(desk: Desk, before: Plan) -> None:
 
 def waits(plan: Plan, at: tuple[str, str]) -> bool:
     """Whether anything about a topic comes to a broker from elsewhere."""
-    return len(plan.upstream(*at)) > 1
+    return plan.sources(*at).count > 1
 
 
 def reached_ms(state: BucketState, plan: Plan, at: tuple[str, str], patience_ms: int) -> int:
@@ -68,20 +68,37 @@ def reached_ms(state: BucketState, plan: Plan, at: tuple[str, str], patience_ms:
 
 def heard_ms(state: BucketState, plan: Plan, at: tuple[str, str]) -> int:
     """All that entered before then, and is about that topic, has come to that broker; 0 if that is not known at all."""
-    upstream = plan.upstream(*at)
-    if len(upstream) <= 1:
+    sources = plan.sources(*at)
+    if sources.count <= 1:
         return state.clock_ms
     if any(_last(progress, state.clock_ms)[2] > state.version for progress in state.progress.values()):
         return 0  # there are other ways, and it is not known here yet which
-    heard = min(_times(state, upstream).values(), default=state.clock_ms)
-    settled = max(_settled_ms(state, at[1], each.broker) for each in upstream)
+    if (only := _serves_all(state, sources)) is not None:
+        heard = state.clock_ms
+        for _ in range(sources.links):  # whoever is farther away is not farther ahead
+            heard = _last(only, heard)[1]
+        settled = _settled_ms(state, at[1], at[0])
+    else:
+        upstream = plan.upstream(*at)
+        times = zip(upstream, _times(state, upstream), strict=True)
+        heard = min([time_ms for each, time_ms in times if each.publishes], default=state.clock_ms)
+        settled = max(_settled_ms(state, at[1], each.broker) for each in upstream) if at[1] in state.ways else 0
     return heard if heard >= settled else 0
+
+
+def _serves_all(state: BucketState, sources: Sources) -> Progress | None:
+    """The one service there is, if it serves all of these: then only the number of links matters."""
+    if len(state.progress) != 1:
+        return None
+    [only] = state.progress.values()
+    return only if only.brokers is None or only.brokers >= sources.brokers else None
 
 
 def behind(state: BucketState, plan: Plan, at: tuple[str, str], ms: int) -> list[str]:
     """The brokers that are waited for: they have not said that they are that far, or that they go by the ways that hold here."""
     upstream = plan.upstream(*at)
-    slow = {broker for broker, time_ms in _times(state, upstream).items() if time_ms < ms}
+    times = zip(upstream, _times(state, upstream), strict=True)
+    slow = {each.broker for each, time_ms in times if each.publishes and time_ms < ms}
     return sorted(slow | {each.broker for each in upstream if _settled_ms(state, at[1], each.broker) > ms})
 
 
@@ -110,21 +127,24 @@ def gathered(state: BucketState, plan: Plan, rules: Rules) -> tuple[tuple[str, s
     return tuple(found)
 
 
-def _times(state: BucketState, upstream: tuple[Upstream, ...]) -> dict[str, int]:
-    """How far each broker is where messages may enter, as seen from the first."""
+def _times(state: BucketState, upstream: tuple[Upstream, ...]) -> list[int]:
+    """How far each broker said it was, as seen from the first; 0 if it said nothing. O(brokers x services)."""
+    # Brokers of a service that are equally far away are asked about the same time.
+    services = [(each.brokers, each, dict[int, tuple[int, int, int]]()) for each in state.progress.values()]
     times: list[int] = []
     for each in upstream:
-        times.append(state.clock_ms if each.after is None else _said(state, each.broker, times[each.after]))
-    found: dict[str, int] = {}
-    for each, time_ms in zip(upstream, times, strict=True):
-        if each.publishes:
-            found[each.broker] = min(time_ms, found.get(each.broker, time_ms))
-    return found
-
-
-def _said(state: BucketState, broker: str, before_ms: int) -> int:
-    """How far a broker said it was, before some time; 0 if it said nothing."""
-    return max((_last(each, before_ms) for each in state.progress.values() if each.serves(broker)), default=_NOTHING)[1]
+        if each.after is None:
+            times.append(state.clock_ms)
+            continue
+        before_ms, latest = times[each.after], _NOTHING
+        for brokers, progress, known in services:
+            if brokers is None or each.broker in brokers:
+                if (said := known.get(before_ms)) is None:
+                    said = known[before_ms] = _last(progress, before_ms)
+                if said > latest:
+                    latest = said
+        times.append(latest[1])
+    return times
 
 
 def _last(progress: Progress, before_ms: int) -> tuple[int, int, int]:

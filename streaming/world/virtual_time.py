@@ -160,11 +160,14 @@ class VirtualTime:
         by_version: dict[int, list[Process]] = {}
         for process in self.processes.values():
             by_version.setdefault(process.events.version, []).append(process)
+        words = [
+            Progressed(self._said_ms, f"{CLOCK} {version}", _hosted(going), self.now_ms, version)
+            for version, going in by_version.items()
+        ]
         for name, process in self.processes.items():
             if process.events.ending or any(process.windows.gathered.values()):
-                for version, going in by_version.items():
-                    said = f"{CLOCK} {version}", _hosted(going), self.now_ms, version
-                    self.push(self._said_ms, name, Progressed(self._said_ms, *said))
+                for said in words:
+                    self.push(self._said_ms, name, said)
                 self.push(self._said_ms + 1, name, Marked(CLOCK, self._said_ms + 1))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from random import Random
 
 import networkx as nx
 import pytest
@@ -16,6 +17,7 @@ from topology.islands import PLACED
 from topology.overlay import ProblemKind, to_records
 from topology.plan import Plan, Role
 from topology.profile import EVERYTHING
+from topology.upstream import sources_of
 
 CHAIN = [broker(f"b{n}") for n in range(1, 6)] + [link(f"b{n}", f"b{n + 1}") for n in range(1, 5)]
 
@@ -193,6 +195,18 @@ def test_what_a_broker_knows_comes_by_way_of_the_gatherer() -> None:
 def test_where_nobody_gathers_all_comes_straight() -> None:
     made = plan(*CHAIN, topic(gatherer="none"), subscription("s", broker="b1"))
     assert [each.broker for each in made.upstream("b1", "incident")] == ["b1", "b2", "b3", "b4", "b5"]
+
+
+@given(st.integers(0, 2**16), st.integers(2, 9), st.booleans(), st.sampled_from(Placement), st.booleans())
+def test_sources_in_short_are_those_of_the_list(seed: int, size: int, cut: bool, placed: Placement, advertised: bool) -> None:
+    chance = Random(seed)
+    names = [f"b{number}" for number in range(size)]
+    links = [link(chance.choice(names[:number]), names[number]) for number in range(1, size)]
+    wants = [subscription(f"s{number}", broker=chance.choice(names)) for number in range(2)]
+    adverts = [advertisement(f"a{number}", broker=chance.choice(names)) for number in range(2)] if advertised else []
+    made = plan(*map(broker, names), *links[cut:], topic(gatherer=str(placed)), *wants, *adverts)
+    for each in names:
+        assert made.sources(each, "incident") == sources_of(made.upstream(each, "incident"))
 
 
 def test_the_layout_of_a_topic_is_another_when_its_ways_are() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from streaming.broker.desk import Desk
 from streaming.broker.progress import MOST_SAID, MOST_SERVICES, behind, gathered, heard_ms, note_progress, note_ways, reached_ms
 from streaming.broker.state import BucketState, Rules
@@ -11,7 +14,7 @@ from streaming.model.event import open_event
 from streaming.model.inputs import Progressed
 from streaming.model.outputs import Offer, PutAside
 from streaming.world.one_broker import Script
-from streaming.world.records import broker, link, plan, subscription, topic
+from streaming.world.records import advertisement, broker, link, plan, subscription, topic
 from topology.plan import Plan
 
 CHAIN = [*(broker(f"b{n}") for n in range(1, 6)), *(link(f"b{n}", f"b{n + 1}") for n in range(1, 5))]
@@ -36,6 +39,29 @@ def test_a_neighbour_counts_by_its_last_word_before_our_clock() -> None:
     said(at, 11_000, 10_200, "b1", "b2", "b3", "b4", "b5")
     at.state.clock_ms = 12_000
     assert heard_ms(at.state, MADE, AT) == 9_500, "b2 was at 10.2 s by then, and b1 said 9.5 s before that"
+
+
+words = st.lists(st.tuples(st.integers(1, 2_000), st.integers(1, 3_000), st.integers(0, 1)), max_size=12)
+
+
+@given(
+    words, st.integers(0, 12_000), st.sampled_from(["b1", "b2", "b3", "b5"]), st.sampled_from([None, "b1", "b5"]), st.booleans()
+)
+def test_one_service_says_what_two_would_that_say_the_same(
+    spoken: list[tuple[int, int, int]], clock_ms: int, where: str, publishes: str | None, changed: bool
+) -> None:
+    adverts = [advertisement("a", broker=publishes)] if publishes else []
+    made = plan(*CHAIN, subscription("s", broker="b1"), *adverts)
+    one, two = desk(clock_ms, made), desk(clock_ms, made)
+    append_ms = 0
+    for after_ms, behind_ms, version in spoken:
+        append_ms += after_ms
+        said(one, append_ms, max(0, append_ms - behind_ms), "b1", "b2", "b3", "b4", "b5", version=version)
+        for brokers in (("b1", "b4"), ("b2", "b3", "b5")):
+            said(two, append_ms, max(0, append_ms - behind_ms), *brokers, version=version)
+    for each in (one, two):
+        each.state.ways = {"incident": 1} if changed else {}
+    assert heard_ms(one.state, made, (where, "incident")) == heard_ms(two.state, made, (where, "incident"))
 
 
 def test_the_slowest_of_all_decides() -> None:
