@@ -40,5 +40,6 @@ def put_kept_aside(desk: Desk, event: OpenEvent, detail: str) -> None:
 
 def merged_entry(origin: Origin, topic: str, key: str, event: str, published_ms: int, facts: Mapping[str, Value]) -> Entry:
     """What reports said together, as one message; ``origin`` is where the first of them stands."""
-    message = Message(topic, key, dict(facts), None, event, published_ms)
+    # By name: in which order reports brought the fields is not remembered, and the same must have the same bytes.
+    message = Message(topic, key, dict(sorted(facts.items())), None, event, published_ms)
     return Entry(origin, names.record_key(topic, key), encode_message(message))

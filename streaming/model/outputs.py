@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -92,7 +92,7 @@ class PutAside:
     outcome: Outcome
     reason: str
     detail: str
-    entry: Entry | None = field(default=None, compare=False)
+    entry: Entry | None = None
     """The record itself, where it is not the one that was just read."""
     merged: bool = False
     """It is no publisher's record, but what the reports of an event said together. The first of them stands at ``origin``."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from streaming.broker import state_codec
+from streaming.broker.state import BucketState
+from streaming.broker.step import step
+from streaming.model.outputs import PutAside
 from streaming.world.one_broker import Script
 from streaming.world.records import subscription, topic
 from tidings.errors import BadState
@@ -53,3 +56,18 @@ def test_another_format_is_named(bytes_of_a_state):
     other = bytes_of_a_state[:2] + b"\x09" + bytes_of_a_state[3:]
     with pytest.raises(BadState, match="format 9, this release reads 3"):
         state_codec.decode(other)
+
+
+def test_what_reports_said_together_has_the_same_bytes_before_and_after_a_restart() -> None:
+    script = Script()
+    script.control(topic(window_ms=8_000), subscription("w", window={"size_ms": 1_000, "of": {"n": "count()"}}))
+    script.publish({"what": "fire", "floor": 3}, published_ms=script.now_ms - 6_000)
+    script.publish({"a": 1}, published_ms=script.now_ms - 6_000)
+    before = len(script.inputs)
+    script.tick(20_000)
+    state, outputs = step(BucketState(), script.inputs[:before], script.plan_at, script.rules)
+    _, more = step(state_codec.decode(state_codec.encode(state)), script.inputs[before:], script.plan_at, script.rules)
+    (aside,) = [output for output in more if isinstance(output, PutAside)]
+    assert aside.entry is not None
+    assert b'"fields":{"a":1,"floor":3,"what":"fire"}' in (aside.entry.value or b"")
+    assert [*outputs, *more] == script.run()[1]
