@@ -61,7 +61,7 @@ def read_avro(values: Sequence[bytes], events: Ints, limits: MessageLimits) -> A
     reader.refuse(reader.rows, reader.at[reader.rows] != reader.end[reader.rows])
     reader.check_texts()
     plain = reader.good
-    facts = Facts(*(column[plain[facts.message]] for column in facts))
+    facts = Spans(*(column[plain[facts.message]] for column in facts))
     return AvroColumns(
         plain=plain,
         published_ms=np.where(plain, published_ms, NOT_SAID),
@@ -73,14 +73,6 @@ def read_avro(values: Sequence[bytes], events: Ints, limits: MessageLimits) -> A
 
 class Spans(NamedTuple):
     """Slices of the buffer, and the messages that they are of."""
-
-    message: Ints
-    start: Ints
-    stop: Ints
-
-
-class Facts(NamedTuple):
-    """The fields of messages, from the start of the name to the end of the value, in the order of the messages."""
 
     message: Ints
     start: Ints
@@ -178,14 +170,15 @@ class _Reader:
 
     # ---- fields -------------------------------------------------------------------------------------------------------
 
-    def fields(self, limits: MessageLimits) -> Facts:
-        """All fields of all messages that have them in one block, as nearly all do."""
+    def fields(self, limits: MessageLimits) -> Spans:
+        """All fields of all messages that have them in one block, as nearly all do: from the start of the name to the end of the
+        value, message by message."""
         rows = self.rows
         left = np.zeros(len(self.good), dtype=np.int64)
         left[rows] = self.varint(rows)
         self.refuse(rows, (left[rows] < 0) | (left[rows] > limits.fields))
         some = rows[(left[rows] > 0) & self.good[rows]]
-        found: list[Facts] = []
+        found: list[Spans] = []
         names: list[Spans] = []
         rows = some
         while len(rows):
@@ -195,14 +188,14 @@ class _Reader:
             start = self.at[rows]
             names.append(self.name(rows, limits.key_bytes))
             self._value(rows)
-            found.append(Facts(rows, start, self.at[rows]))
+            found.append(Spans(rows, start, self.at[rows]))
             left[rows] -= 1
             rows = rows[(left[rows] > 0) & self.good[rows]]
         self._end_of_block(some)
         self._refuse_twins(_joined(names))
         facts = _joined(found)
         order = np.argsort(facts.message, kind="stable")
-        return Facts(*(column[order] for column in facts))
+        return Spans(*(column[order] for column in facts))
 
     def _end_of_block(self, rows: Ints) -> None:
         """Nothing follows a block: what has several is opened."""
@@ -279,7 +272,7 @@ class _Reader:
                 self.good[message] = False
 
 
-def _joined(parts: Sequence[tuple[Ints, Ints, Ints]]) -> Spans:
+def _joined(parts: Sequence[Spans]) -> Spans:
     if not parts:
         none = np.empty(0, dtype=np.int64)
         return Spans(none, none, none)
@@ -295,7 +288,7 @@ def _sources(buffer: bytes, named: Spans, plain: Bools) -> Ints:
     return found
 
 
-def _numbers(buffer: bytes, facts: Facts, events: Ints) -> Ints:
+def _numbers(buffer: bytes, facts: Spans, events: Ints) -> Ints:
     seeds = events[facts.message].view(np.uint64).tolist()
     number = xxhash.xxh3_64_intdigest
     return _signed([number(buffer[a:b], s) for a, b, s in zip(facts.start.tolist(), facts.stop.tolist(), seeds, strict=True)])
