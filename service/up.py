@@ -23,12 +23,13 @@ from service.clock.ticker import Ticker
 from service.directory.checkpoint import check_checkpoint
 from service.directory.directory import ServiceDirectory
 from service.directory.migration import BUCKETS, PARTITIONS, check_made_with, forget_old, starting_offsets
+from service.kafka.class_archive import ArchiveMaker
 from service.kafka.java import Java, find_java
 from service.queries import Queries
+from service.spark import StartingSpark
 from service.supervisor import SupervisedQuery
 from service.watch.metrics import BooksFollower, MetricsServer, ServiceCollector
 from service.watch.redaction import HidingFormatter
-from service.watch.spark_logs import stderr_to, write_log_config
 from service.watch.workers import PythonWorkers
 from streaming.broker.settings import hosted_by, message_limits_of, rules_of, timing_of
 from streaming.spark.events import BucketSpec
@@ -108,6 +109,7 @@ class Service:
         directory.end_orphans(self._say)
         secrets = (directory.secret, directory.hash_key, *secrets_in(client_properties(self.config)))
         self._exits.enter_context(_logging_to(directory.logs / "service.log", self.config.service.log_level, secrets))
+        spark = self._begin_spark(java, directory, secrets)
         kafka = None if self.config.kafka.bootstrap_servers else self._start_kafka(java, directory)
         connection = Connection(kafka.bootstrap if kafka else self.config.kafka.bootstrap_servers, client_properties(self.config))
         connection.check()
@@ -125,7 +127,7 @@ class Service:
         ticker.flush()
         check_first(connection, service, hosted)
         metrics_address = self._serve_metrics(connection, directory, keeper)
-        launch = self._start_spark(directory, connection, identity, secrets)
+        launch = self._start_spark(spark, directory, connection, identity)
         for pipeline in self._queries.at_once:
             self._queries.add(pipeline, launch(pipeline))
         ticker.start()
@@ -136,6 +138,9 @@ class Service:
         forget_old(directory)
         self._ready = True
         directory.record_ready(started.bootstrap, os.getpid(), metrics_address)
+        maker = ArchiveMaker([program.classes for program in (kafka, spark) if program is not None])
+        maker.start()
+        self._exits.callback(maker.stop)
         return started
 
     def _start_kafka(self, java: Java, directory: ServiceDirectory) -> EmbeddedKafka:
@@ -211,31 +216,19 @@ class Service:
     def _is_ready(self) -> bool:
         return self._ready and self._queries.are_live
 
+    def _begin_spark(self, java: Java, directory: ServiceDirectory, secrets: Sequence[str]) -> StartingSpark:
+        spark = StartingSpark(self.config.spark, directory, java, secrets)
+        self._exits.callback(spark.stop)
+        return spark
+
     def _start_spark(
-        self, directory: ServiceDirectory, connection: Connection, identity: TickerIdentity, secrets: Sequence[str]
+        self, starting: StartingSpark, directory: ServiceDirectory, connection: Connection, identity: TickerIdentity
     ) -> Callable[[Pipeline], SupervisedQuery]:
         """Returns what starts a pipeline, to be supervised and in the end stopped."""
-        from service.kafka.jars import spark_jars
-        from streaming.spark.session import start_session, stop_session
-
         self._say("starting Spark")
         settings = self.config.spark
-        log_config = write_log_config(directory.logs)
-        jars = spark_jars()
-        with stderr_to(directory.logs / "spark.err"):
-            spark = start_session(
-                settings.master,
-                jars,
-                shuffle_partitions=settings.shuffle_partitions,
-                driver_memory=settings.driver_memory,
-                ui=settings.ui,
-                log_config=log_config,
-                local_dir=directory.path / "spark",
-                redact=secrets,
-            )
-        self._exits.callback(stop_session, spark)
+        spark = starting.wait()
         java_pid = spark.sparkContext._gateway.proc.pid
-        directory.record_process("Spark", java_pid)
         spec = self._query_spec(directory, connection, identity)
         read = names.input_pattern(hosted_by(self.config))
 

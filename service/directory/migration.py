@@ -22,7 +22,7 @@ from service.directory.checkpoint import check_checkpoint
 from service.directory.directory import ServiceDirectory, replace_text
 from service.supervisor import cause_of, words_of
 from service.watch.advice import advice_for
-from service.watch.spark_logs import stderr_to, write_log_config
+from service.watch.spark_logs import logging_option
 from streaming.batch.first_note import Seed, write_seed
 from streaming.batch.resplit import resplit
 from streaming.batch.shuffle import labels_of
@@ -264,15 +264,15 @@ def _notes(directory: ServiceDirectory, partitions: int) -> dict[int, bytes]:
     """What Spark's state store has of each bucket, by its label."""
     from streaming.spark.session import start_session, stop_session
 
-    with stderr_to(directory.logs / "spark.err"):
-        spark = start_session(
-            "local[1]",
-            [],
-            shuffle_partitions=partitions,
-            log_config=write_log_config(directory.logs),
-            local_dir=directory.path / "spark",
-            redact=[directory.secret, directory.hash_key],
-        )
+    spark = start_session(
+        "local[1]",
+        [],
+        shuffle_partitions=partitions,
+        java_options=[logging_option(directory.logs)],
+        stderr=directory.logs / "spark.err",
+        local_dir=directory.path / "spark",
+        redact=[directory.secret, directory.hash_key],
+    )
     try:
         directory.record_process("Spark", spark.sparkContext._gateway.proc.pid)
         assert not spark.streams.active  # asking makes the part of Spark that readers of state report to

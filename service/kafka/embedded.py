@@ -22,6 +22,7 @@ import subprocess
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -30,6 +31,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from service.directory.directory import LEAST_FREE_MB, replace_text, require_space
+from service.kafka.class_archive import ClassArchive
 from service.kafka.jars import kafka_jars
 from service.kafka.java import Java
 from service.kafka.ports import HOST, free_port, is_free
@@ -80,11 +82,14 @@ class EmbeddedKafka:
     With a guard, ``bootstrap`` is for those with a password and ``certificate_bootstrap`` for those with a certificate.
     """
 
-    def __init__(self, directory: Path, port: int, process: subprocess.Popen[bytes], certificate_port: int = 0) -> None:
+    def __init__(
+        self, directory: Path, port: int, process: subprocess.Popen[bytes], program: _Program, certificate_port: int = 0
+    ) -> None:
         self.directory = directory
         self.bootstrap = f"{HOST}:{port}"
         self.certificate_bootstrap = f"{HOST}:{certificate_port}" if certificate_port else ""
         self._process = process
+        self._program = program
 
     @classmethod
     def start(
@@ -103,7 +108,7 @@ class EmbeddedKafka:
         a service that is killed before Kafka is ready leaves an orphan too. With a ``guard`` clients must log in and need
         rights. Raises ``CannotRun``.
         """
-        jars = kafka_jars()
+        program = _Program(java, kafka_jars())
         directory = directory.absolute()
         _prepare(directory, least_free_mb, _LOGGING + AUDIT_LOGGING if guard else _LOGGING)
         for tries_left in reversed(range(_PORT_TRIES)):
@@ -113,8 +118,8 @@ class EmbeddedKafka:
             if guard:
                 settings |= guard.settings(chosen, certificate, controller)
             replace_text(directory / "broker.properties", "".join(f"{key}={value}\n" for key, value in settings.items()))
-            _format_if_new(directory, java, jars, guard.format_arguments() if guard else [])
-            process = _launch(directory, java, jars, heap_mb)
+            _format_if_new(directory, program, guard.format_arguments() if guard else [])
+            process = _launch(directory, program, heap_mb)
             try:
                 launched(process.pid)
                 _wait_until_ready(process, directory, certificate if guard else chosen, guard.as_broker() if guard else {})
@@ -125,7 +130,7 @@ class EmbeddedKafka:
                     continue
                 raise
             replace_text(directory / "port", f"{chosen}\n")
-            return cls(directory, chosen, process, certificate if guard else 0)
+            return cls(directory, chosen, process, program, certificate if guard else 0)
         raise AssertionError("unreachable: the last try returns or raises")
 
     @property
@@ -141,11 +146,46 @@ class EmbeddedKafka:
         """End the broker in order; kill it if it takes longer than ``timeout_s``. Does nothing if it is gone."""
         _end(self._process, timeout_s)
 
+    @property
+    def classes(self) -> tuple[ClassArchive, str]:
+        """What could make its next start faster, and its class path."""
+        return self._program.archive, self._program.class_path
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.stop()
+
+
+@dataclass(frozen=True)
+class _Program:
+    """Kafka's Java programs: the broker, and the tool that formats its storage."""
+
+    java: Java
+    jars: list[Path]
+
+    @property
+    def class_path(self) -> str:
+        return os.pathsep.join(map(str, self.jars))
+
+    @property
+    def archive(self) -> ClassArchive:
+        return ClassArchive.of("kafka", self.java, self.jars)
+
+    def command(self, directory: Path, heap_mb: int) -> list[str]:
+        """All before the name of the program."""
+        return [
+            str(self.java.path),
+            f"-Xmx{heap_mb}m",
+            "-XX:+ExitOnOutOfMemoryError",  # a broker without memory is worse than none: the service sees that it ended
+            "-XX:+PerfDisableSharedMem",  # else a file outside the directory
+            *self.archive.options(),
+            f"-Djava.io.tmpdir={directory / 'tmp'}",
+            "-Dlog4j2.configurationFile=log4j2.properties",
+            "-cp",
+            self.class_path,
+        ]
 
 
 def _prepare(directory: Path, least_free_mb: int, logging_settings: str) -> None:
@@ -222,25 +262,12 @@ def _broker_settings(port: int, controller_port: int) -> dict[str, str | int]:
     }
 
 
-def _java(directory: Path, java: Java, jars: list[Path], heap_mb: int) -> list[str]:
-    return [
-        str(java.path),
-        f"-Xmx{heap_mb}m",
-        "-XX:+ExitOnOutOfMemoryError",  # a broker without memory is worse than none: the service sees that it ended
-        "-XX:+PerfDisableSharedMem",  # else a file outside the directory
-        f"-Djava.io.tmpdir={directory / 'tmp'}",
-        "-Dlog4j2.configurationFile=log4j2.properties",
-        "-cp",
-        os.pathsep.join(map(str, jars)),
-    ]
-
-
-def _format_if_new(directory: Path, java: Java, jars: list[Path], more: list[str]) -> None:
+def _format_if_new(directory: Path, program: _Program, more: list[str]) -> None:
     """Give the storage its cluster id. Formatting writes ``meta.properties`` last, so a half-made one is made again."""
     if (directory / "data" / "meta.properties").exists():
         return
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    command = [*_java(directory, java, jars, 256), "kafka.tools.StorageTool", "format", "--standalone", "--ignore-formatted"]
+    command = [*program.command(directory, 256), "kafka.tools.StorageTool", "format", "--standalone", "--ignore-formatted"]
     # In one word: an id may begin with a dash.
     command += [f"--cluster-id={cluster}", "--config", "broker.properties", *more]
     try:
@@ -250,11 +277,11 @@ def _format_if_new(directory: Path, java: Java, jars: list[Path], more: list[str
         raise CannotRun(f"cannot format Kafka's storage in {directory}: {_telling_line(directory)}") from error
 
 
-def _launch(directory: Path, java: Java, jars: list[Path], heap_mb: int) -> subprocess.Popen[bytes]:
+def _launch(directory: Path, program: _Program, heap_mb: int) -> subprocess.Popen[bytes]:
     if (directory / "kafka.log").exists():
         # A new log, or an old error would be taken for the new one.
         (directory / "kafka.log").replace(directory / "kafka.log.0")
-    command = [*_java(directory, java, jars, heap_mb), "kafka.Kafka", "broker.properties"]
+    command = [*program.command(directory, heap_mb), "kafka.Kafka", "broker.properties"]
     with (directory / "kafka.out").open("wb") as out:
         # A session of its own: Ctrl-C in the terminal must reach the service only, which then stops the broker last.
         return subprocess.Popen(command, cwd=directory, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True)

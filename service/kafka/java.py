@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tidings.errors import CannotRun
@@ -20,10 +20,11 @@ _VERSION = re.compile(r'version "(?:1\.)?(\d+)[^"]*"')  # "1.8.0_412" was the wa
 
 @dataclass(frozen=True)
 class Java:
-    """A Java that can be run: where it is, and its major version."""
+    """A Java that can be run: where it is, its major version, and what it tells of itself."""
 
     path: Path
     version: int
+    told: str = field(default="", compare=False, repr=False)
 
 
 def find_java(minimum: int = MINIMUM) -> Java:
@@ -38,14 +39,14 @@ def find_java(minimum: int = MINIMUM) -> Java:
         if found is None:
             raise CannotRun(f"Java {minimum} or newer is needed and no java is on the path; {_how_to_get(minimum)}")
         path = Path(found)
-    version = _version_of(path, minimum)
+    version, told = _version_of(path, minimum)
     if version < minimum:
         raise CannotRun(f"Java {minimum} or newer is needed, {path} is Java {version}; {_how_to_get(minimum)}")
-    return Java(path, version)
+    return Java(path, version, told)
 
 
-def _version_of(path: Path, minimum: int) -> int:
-    """The major version ``java -version`` tells, on whichever stream it tells it."""
+def _version_of(path: Path, minimum: int) -> tuple[int, str]:
+    """The major version and all that ``java -version`` tells, on whichever stream it tells it."""
     try:
         done = subprocess.run([path, "-version"], capture_output=True, text=True, errors="replace", timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -56,7 +57,7 @@ def _version_of(path: Path, minimum: int) -> int:
         # macOS ships a java that only says that there is no Java.
         first = next((line.strip() for line in told.splitlines() if line.strip()), "nothing")
         raise CannotRun(f"{path} -version says {first!r}, which names no version; {_how_to_get(minimum)}")
-    return int(match.group(1))
+    return int(match.group(1)), told
 
 
 def _one_line(error: Exception) -> str:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 from service.directory.directory import replace_text
@@ -27,22 +23,8 @@ appender.file.strategy.max = 3
 """
 
 
-def write_log_config(logs: Path, level: str = "WARN") -> Path:
-    """Write the file that tells Spark's Java where and what to log."""
+def logging_option(logs: Path, level: str = "WARN") -> str:
+    """Write the file that tells Spark's Java where and what to log; returns the option that names it."""
     path = logs / "spark-log4j2.properties"
     replace_text(path, _LOGGING.format(folder=logs, level=level))
-    return path
-
-
-@contextlib.contextmanager
-def stderr_to(path: Path) -> Iterator[None]:
-    """Let processes started in this block write their standard error to a file: Java prints warnings nobody can act on."""
-    sys.stderr.flush()
-    saved = os.dup(2)
-    with path.open("ab") as file:
-        os.dup2(file.fileno(), 2)
-    try:
-        yield
-    finally:
-        os.dup2(saved, 2)
-        os.close(saved)
+    return f"-Dlog4j2.configurationFile={path.resolve().as_uri()}"

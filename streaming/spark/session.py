@@ -11,9 +11,11 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from py4j.protocol import Py4JError
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from streaming.spark import DAEMON
@@ -54,14 +56,16 @@ def start_session(
     shuffle_partitions: int,
     driver_memory: str = "1g",
     ui: bool = False,
-    log_config: Path | None = None,
+    java_options: Sequence[str] = (),
+    stderr: Path | None = None,
     local_dir: Path | None = None,
     extra: Mapping[str, str] | None = None,
     redact: Sequence[str] = (),
 ) -> SparkSession:
     """Start Spark with the connector jars given by path: nothing is resolved over the network.
 
-    ``shuffle_partitions`` is fixed for the life of a checkpoint. What ``redact`` names is hidden wherever Spark shows a plan.
+    ``shuffle_partitions`` is fixed for the life of a checkpoint. What its Java prints goes to ``stderr``. What ``redact`` names
+    is hidden wherever Spark shows a plan.
     """
     # Without this the workers run whichever `python3` is on the PATH.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -72,24 +76,21 @@ def start_session(
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     settings = {
         **(_SETTINGS if local else {k: v for k, v in _SETTINGS.items() if not k.startswith("spark.driver.")}),
-        "spark.jars": ",".join(str(jar) for jar in jars),
         "spark.sql.shuffle.partitions": str(shuffle_partitions),
         "spark.driver.memory": driver_memory,
         "spark.ui.enabled": str(ui).lower(),
         # All of its memory from the start: then what it takes is known, and does not grow for an hour.
-        "spark.driver.extraJavaOptions": f"-Xms{driver_memory}",
-        **(_local_files(jars) if local else {}),
+        "spark.driver.extraJavaOptions": " ".join([f"-Xms{driver_memory}", *(f'"{each}"' for each in java_options)]),
+        # In one process all are on its class path: only what stands there can be in an archive of classes.
+        **(_local(jars) if local else {"spark.jars": ",".join(map(str, jars))}),
         **(extra or {}),
     }
-    if log_config is not None:
-        settings["spark.driver.extraJavaOptions"] += f' -Dlog4j2.configurationFile="{log_config.resolve().as_uri()}"'
     if local_dir is not None:
         settings["spark.local.dir"] = str(local_dir)
-    builder = SparkSession.builder.master(master).appName("tidings")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
+    conf = SparkConf(loadDefaults=False).setMaster(master).setAppName("tidings").setAll(list(settings.items()))
     with interruptible():
-        session = builder.getOrCreate()
+        SparkContext(conf=conf, gateway=_launched(conf, stderr))
+        session = SparkSession.builder.getOrCreate()
     if redact:
         # Not with the other settings: those stand on the command line of the Java process, for all on the machine to read.
         session.conf.set("spark.sql.redaction.string.regex", redaction_pattern(redact))
@@ -123,13 +124,28 @@ def interruptible() -> Iterator[None]:
         signal.raise_signal(signal.SIGINT)
 
 
-def _local_files(jars: Sequence[Path]) -> dict[str, str]:
-    """Local files without a process for each; not on a cluster, where a worker would need the jar before it starts."""
-    for jar in jars:
-        if jar.name.startswith(_BARE):
-            # On the class path, as Spark reads local files before it loads `spark.jars`.
-            return {"spark.driver.extraClassPath": str(jar), "spark.hadoop.fs.file.impl": _BARE_CLASS}
-    return {}
+def _launched(conf: SparkConf, stderr: Path | None) -> Any:
+    """Spark's Java process, without a session yet."""
+    if stderr is None:
+        return launch_gateway(conf)
+    with stderr.open("ab") as file:
+        return launch_gateway(conf, {"stderr": file})
+
+
+def _local(jars: Sequence[Path]) -> dict[str, str]:
+    """The jars on the class path, and local files without a process for each.
+
+    Not on a cluster, where a worker would need the jars before it starts.
+    """
+    found = {"spark.driver.extraClassPath": os.pathsep.join(map(str, jars))}
+    if any(jar.name.startswith(_BARE) for jar in jars):
+        found["spark.hadoop.fs.file.impl"] = _BARE_CLASS
+    return found
+
+
+def class_path(session: SparkSession) -> str:
+    """That of Spark's Java process, every jar by name."""
+    return str(session.sparkContext._gateway.jvm.java.lang.System.getProperty("java.class.path"))
 
 
 def redaction_pattern(secrets: Sequence[str]) -> str:

@@ -1,0 +1,76 @@
+"""Spark's session, which starts beside Kafka: each takes seconds, and neither needs the other for them."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from service.directory.directory import ServiceDirectory
+from service.kafka.class_archive import ClassArchive
+from service.kafka.jars import spark_jars
+from service.kafka.java import Java
+from service.watch.spark_logs import logging_option
+from tidings.config import Spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class StartingSpark:
+    """A session that is on its way from the moment this is made. To be stopped, whether anybody waited for it or not."""
+
+    def __init__(self, settings: Spark, directory: ServiceDirectory, java: Java, secrets: Sequence[str]) -> None:
+        self._settings, self._directory, self._secrets = settings, directory, secrets
+        self._jars = spark_jars()
+        self._local = settings.master.startswith("local")
+        self._archive = ClassArchive.of("spark", java, [spark_home() / "jars", *self._jars])
+        self._class_path = ""
+        executor = ThreadPoolExecutor(1, "spark-start")
+        self._session = executor.submit(self._start)
+        executor.shutdown(wait=False)
+
+    def _start(self) -> SparkSession:
+        from streaming.spark.session import class_path, start_session
+
+        session = start_session(
+            self._settings.master,
+            self._jars,
+            shuffle_partitions=self._settings.shuffle_partitions,
+            driver_memory=self._settings.driver_memory,
+            ui=self._settings.ui,
+            java_options=[logging_option(self._directory.logs), *(self._archive.options() if self._local else ())],
+            stderr=self._directory.logs / "spark.err",
+            local_dir=self._directory.path / "spark",
+            redact=self._secrets,
+        )
+        self._class_path = class_path(session)
+        return session
+
+    def wait(self) -> SparkSession:
+        """The session, when it is there. What went wrong, goes wrong here."""
+        session = self._session.result()
+        self._directory.record_process("Spark", session.sparkContext._gateway.proc.pid)
+        return session
+
+    def stop(self) -> None:
+        """Stop the session, even if it has only just come."""
+        if self._session.exception() is None:
+            from streaming.spark.session import stop_session
+
+            stop_session(self._session.result())
+
+    @property
+    def classes(self) -> tuple[ClassArchive, str]:
+        """What could make its next start faster, and its class path, which is known when it has started."""
+        return self._archive, self._class_path
+
+
+def spark_home() -> Path:
+    """Where pyspark is. It is not imported for that: it would take a second, before anything else starts."""
+    found = importlib.util.find_spec("pyspark")
+    assert found is not None, "a dependency of this package"
+    assert found.origin is not None
+    return Path(found.origin).parent
