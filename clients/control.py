@@ -15,6 +15,7 @@ from clients.connection import Connection
 from clients.log import read_all, scan, watermarks
 from clients.topics import control_spec, ensure_topics
 from streaming.wire.clock import Tick, decode_tick
+from streaming.wire.pulse import read_life
 from streaming.wire.record import Record
 from tidings import names
 from tidings.control import Snapshot
@@ -25,6 +26,8 @@ from tidings.topic import Timing
 _ALIVE_MS = 5000
 _ACK_S = 30.0
 _LAST_TICKS = 200
+_LAST_SIGNS = 1000
+"""Buckets say there, too, when they want a tick, but hardly more than once for each tick."""
 
 
 # ---- writing ----------------------------------------------------------------------------------------------------------
@@ -93,21 +96,25 @@ def last_ticks(connection: Connection) -> dict[str, Tick]:
 
 
 def living(connection: Connection, now_ms: Callable[[], float] = lambda: time.time() * 1000) -> dict[str, Tick]:
-    """The services that ticked within the last seconds and serve brokers."""
+    """The services that ticked or gave a sign of life within the last seconds and serve brokers; with what they said last."""
+    said = [*last_ticks(connection).values(), *_signs_of_life(connection)]
+    newest = {tick.service: tick for tick in sorted(said, key=lambda tick: tick.append_ms)}
     return {
-        service: tick
-        for service, tick in last_ticks(connection).items()
-        if now_ms() - tick.append_ms < _ALIVE_MS and tick.brokers != frozenset()
+        service: tick for service, tick in newest.items() if now_ms() - tick.append_ms < _ALIVE_MS and tick.brokers != frozenset()
     }
 
 
+def _signs_of_life(connection: Connection) -> Iterator[Tick]:
+    return (life for record in scan(connection, [names.PULSE], last=_LAST_SIGNS) if (life := read_life(record)))
+
+
 def service_is_alive(connection: Connection, now_ms: Callable[[], float] = lambda: time.time() * 1000) -> bool:
-    """Whether a service ticked within the last seconds."""
+    """Whether a service ticked or gave a sign of life within the last seconds."""
     return bool(living(connection, now_ms))
 
 
 def wait_adopted(connection: Connection, version: int, timeout_s: float) -> bool:
-    """Wait until every living service ticked with this version or a later one; False if that takes too long."""
+    """Wait until every living service goes by this version or a later one; False if that takes too long."""
     deadline = time.monotonic() + timeout_s
     while True:
         ticks = living(connection).values()

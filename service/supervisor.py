@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import math
 import re
 import threading
 import time
@@ -55,7 +56,8 @@ class SupervisedQuery:
     At most ``tries`` starts within ``within_s`` may be in vain, that is, fail before a batch ends. A gap in a link is got over:
     what was lost in it shows in the books, as the difference between what one end sent and the other received. A gap in what
     publishers sent is not.
-    ``stall_s`` is how long no batch may end while ``workers`` do nothing; 0 waits for ever.
+    ``stall_s`` is how long no batch may end while ``workers`` do nothing, though something has been ``unread_s`` for as long; 0
+    waits for ever.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class SupervisedQuery:
         now_s: Callable[[], float] = time.monotonic,
         workers: Workers | None = None,
         stall_s: float = 0.0,
+        unread_s: Callable[[], float] = lambda: math.inf,
     ) -> None:
         self._start = start
         self._tries = tries
@@ -74,7 +77,7 @@ class SupervisedQuery:
         self._failures: deque[float] = deque()
         self._again_s: float | None = None
         self._over_gaps = False
-        self._stall = Stall(workers, stall_s, now_s()) if workers is not None and stall_s else None
+        self._stall = Stall(workers, stall_s, now_s(), unread_s) if workers is not None and stall_s else None
         self._query = self._begin()
 
     def check(self) -> str | None:
@@ -185,14 +188,15 @@ class _Unstarted:
 
 
 class Stall:
-    """Notices that nothing moves any more. The ticks of a second keep a sound query in motion.
+    """Notices that nothing moves any more, though there is something to read: a sound query reads every tick.
 
     A long batch alone is no stall: after hours of downtime the first one may take minutes, with the workers hard at work. When
     Kafka is what stands still, ending idle workers does no harm: Spark forks new ones when it has work for them.
     """
 
-    def __init__(self, workers: Workers, stall_s: float, now_s: float) -> None:
+    def __init__(self, workers: Workers, stall_s: float, now_s: float, unread_s: Callable[[], float] = lambda: math.inf) -> None:
         self._workers = workers
+        self._unread_s = unread_s
         self._stall_s = stall_s
         self._looked_s = self._moved_s = now_s
         self._batch: object = None
@@ -210,7 +214,7 @@ class Stall:
         if batch != self._batch or at_work:
             self._moved_s = now_s
         self._looked_s, self._batch, self._busy_s = now_s, batch, busy_s
-        if now_s - self._moved_s >= self._stall_s:
+        if now_s - self._moved_s >= self._stall_s and self._unread_s() >= self._stall_s:
             self._moved_s = now_s
             ended = self._workers.end()
             _log.error("no batch ended for %.0f s and nobody is at work: %d Python workers are ended", self._stall_s, ended)

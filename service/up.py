@@ -20,6 +20,7 @@ from clients.topics import TopicSpec, delivery_specs, ensure_topics, link_specs,
 from service.clock.keeper import ControlKeeper
 from service.clock.ownership import check_first, wait_until_free
 from service.clock.ticker import Ticker
+from service.clock.wishes import WishFollower
 from service.directory.checkpoint import check_checkpoint
 from service.directory.directory import ServiceDirectory
 from service.directory.migration import BUCKETS, PARTITIONS, check_made_with, forget_old, starting_offsets
@@ -122,19 +123,23 @@ class Service:
         hosted = hosted_by(self.config)
         wait_until_free(connection, service, hosted, self._say)
         ticker = Ticker(connection, identity, self.config.service.tick_ms, hosted, self._read_up_to)
+        follower = WishFollower(connection, ticker.wish)
+        self._exits.callback(follower.stop)
         keeper = self._keep_control(connection, directory, ticker)
         ticker.tick()
         ticker.flush()
         check_first(connection, service, hosted)
         metrics_address = self._serve_metrics(connection, directory, keeper)
-        launch = self._start_spark(spark, directory, connection, identity)
+        launch = self._start_spark(spark, directory, connection, identity, ticker)
         for pipeline in self._queries.at_once:
             self._queries.add(pipeline, launch(pipeline))
+        follower.start()
         ticker.start()
         self._exits.callback(ticker.stop)
         keeper.start()
         started = StartedService(connection.bootstrap, metrics_address, directory, kafka, keeper, self._queries, launch)
         self._warm_up(started)
+        ticker.rest()
         forget_old(directory)
         self._ready = True
         directory.record_ready(started.bootstrap, os.getpid(), metrics_address)
@@ -222,7 +227,12 @@ class Service:
         return spark
 
     def _start_spark(
-        self, starting: StartingSpark, directory: ServiceDirectory, connection: Connection, identity: TickerIdentity
+        self,
+        starting: StartingSpark,
+        directory: ServiceDirectory,
+        connection: Connection,
+        identity: TickerIdentity,
+        ticker: Ticker,
     ) -> Callable[[Pipeline], SupervisedQuery]:
         """Returns what starts a pipeline, to be supervised and in the end stopped."""
         self._say("starting Spark")
@@ -241,9 +251,9 @@ class Service:
                 starting = starting_offsets(directory, partitions) if pipeline is EVENTS else "earliest"
                 return start_pipeline(spark, pipeline, spec, over_gaps=over_gaps, starting=starting)
 
-            # All have the same workers; and a tick a second keeps this one in motion, so its silence tells.
+            # All have the same workers; and this one reads ticks, so it tells when they stay unread.
             workers = PythonWorkers(java_pid) if pipeline is EVENTS else None
-            query = SupervisedQuery(begin, workers=workers, stall_s=settings.stall_s)
+            query = SupervisedQuery(begin, workers=workers, stall_s=settings.stall_s, unread_s=lambda: ticker.unread_s)
             self._exits.callback(query.stop)
             return query
 

@@ -28,6 +28,9 @@ OFFERS: Final = "offers"
 """What brokers offer to the windows beyond their links, and how far they are: from one pipeline to the other. Record key:
 `<service>/<from>/<to>/<topic>`."""
 
+PULSE: Final = "pulse"
+"""That services live, and when each of their buckets next wants the time. Record key: `<service>` or `<service>/<bucket>`."""
+
 
 @dataclass(frozen=True, slots=True)
 class ServiceTopic:
@@ -45,6 +48,7 @@ class ServiceTopic:
 SERVICE_TOPICS: Final = (
     ServiceTopic(CONTROL, reads="control data", compacted=True),
     ServiceTopic(CLOCK, reads="ticks", writes="ticks"),
+    ServiceTopic(PULSE, reads="when somebody wants the time", writes="the same, and signs of life", compacted=True),
     ServiceTopic(BOOKS, reads="for the metrics", writes="the books", compacted=True),
     ServiceTopic(DECISIONS, writes="what was chosen for windows and by adaptive filters"),
     ServiceTopic(OFFERS, reads="what brokers offer to their links' windows", writes="the same"),

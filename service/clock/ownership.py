@@ -1,4 +1,4 @@
-"""A broker is served by one process at a time: the ticks on `clock` say who serves which.
+"""A broker is served by one process at a time: the ticks on `clock`, and the signs of life between them, say who serves which.
 
 The clock is one partition, so all see its records in the same order: of two that start at once, the first to tick wins.
 """
@@ -14,7 +14,7 @@ from streaming.wire.clock import Tick
 from tidings.errors import BrokerTaken
 
 _GONE_S = 6.0
-"""A service that has not ticked for this long is gone."""
+"""A service that has given no sign of life for this long is gone."""
 
 
 def wait_until_free(
@@ -22,7 +22,7 @@ def wait_until_free(
 ) -> None:
     """Return when nobody else serves one of these brokers; raise `BrokerTaken` if somebody does and is alive.
 
-    A service that was killed looks alive for some seconds: only one that ticks again meanwhile is.
+    A service that was killed looks alive for some seconds: only one that gives another sign meanwhile is.
     """
     first = _others(connection, service, brokers)
     if not first:
@@ -31,7 +31,7 @@ def wait_until_free(
     deadline = time.monotonic() + gone_s
     while (found := _others(connection, service, brokers)) and time.monotonic() < deadline:
         for name, tick in found.items():
-            if name not in first or tick.offset > first[name].offset:
+            if name not in first or tick.append_ms > first[name].append_ms:
                 raise _taken(tick, brokers)
         time.sleep(0.2)
     for tick in found.values():
@@ -40,9 +40,11 @@ def wait_until_free(
 
 def check_first(connection: Connection, service: str, brokers: frozenset[str] | None) -> None:
     """After the first own tick: raise `BrokerTaken` if somebody else ticked for the same brokers before it."""
-    own = control.last_ticks(connection).get(service)
-    for tick in _others(connection, service, brokers).values():
-        if own is None or tick.offset < own.offset:
+    ticks = control.last_ticks(connection)
+    own = ticks.get(service)
+    for name, tick in _others(connection, service, brokers).items():
+        # One that lives and has not ticked lately was there before.
+        if own is None or (theirs := ticks.get(name)) is None or theirs.offset < own.offset:
             raise _taken(tick, brokers)
 
 

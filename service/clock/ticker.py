@@ -1,6 +1,7 @@
-"""Makes time pass: a tick a second on `clock`, and a mark in every partition the query reads.
+"""Makes time pass: a tick on `clock`, and a mark in every partition the query reads, whenever somebody wants the time.
 
-A mark read means that everything before it in its partition was read. So time moves in silence, and never past a backlog.
+A mark read means that everything before it in its partition was read. So time moves in silence, and never past a backlog. Every
+tick costs a batch; so when nothing is due there are hardly any, and that the service lives stands on `pulse`.
 """
 
 from __future__ import annotations
@@ -15,11 +16,17 @@ from dataclasses import dataclass, field
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException, Message
 
 from clients.connection import Connection
+from service.clock.wishes import Wishes
 from streaming.wire.clock import Tick, TickerIdentity, encode_tick
+from streaming.wire.pulse import life_record
+from streaming.wire.record import Outgoing
 from tidings import names
 
 _log = logging.getLogger("tidings.ticker")
 
+_LIFE_S = 2.0
+"""How often a service says that it lives."""
+_DELIVERY_S = 1.0
 _MOST_WRITTEN = 3600
 """Ticks whose marks have not been read yet. If the query is further behind than that, it says nothing of how far it is."""
 
@@ -30,13 +37,22 @@ class _Written:
 
     version: int
     count: int
+    at_s: float = field(default_factory=time.monotonic)
     marks: dict[str, tuple[int, int]] = field(default_factory=dict)
+    late_ms: int = 0
+    """How much later it was here than there when the last of them was written; negative if Kafka's clock is ahead."""
 
     def delivered(self, error: KafkaError | None, message: Message) -> None:
         kind, append_ms = message.timestamp()
         offset, topic, partition = message.offset(), message.topic(), message.partition()
         if error is None and kind == TIMESTAMP_LOG_APPEND_TIME and offset is not None and topic and partition is not None:
             self.marks[names.partition_name(topic, partition)] = (offset, append_ms)
+            self.late_ms = _now_ms() - append_ms
+
+    @property
+    def lowest_ms(self) -> int | None:
+        """The earliest time among them; None if one is not written."""
+        return min(append_ms for _, append_ms in self.marks.values()) if len(self.marks) == self.count else None
 
     def is_read(self, ends: Mapping[str, int]) -> bool:
         """Whether a query that has read up to these offsets has read all of them."""
@@ -65,8 +81,13 @@ class Ticker(threading.Thread):
         self._written: deque[_Written] = deque(maxlen=_MOST_WRITTEN)
         self._done: tuple[int | None, int] = (None, 0)
         self._told_version = -1
-        self._tick_s = tick_ms / 1000
+        self._wishes = Wishes(tick_ms)
+        self._late_ms = 0
+        self._lived_s = 0.0
+        self._at_once = False
         self._adoption: tuple[int, dict[str, int]] = (0, {})
+        self._lock = threading.Lock()
+        self._last: Tick | None = None
         self._stopping = threading.Event()
         self._wanted = threading.Event()
         self._producer = connection.producer(**{"linger.ms": 0})
@@ -74,7 +95,24 @@ class Ticker(threading.Thread):
     def adopt(self, version: int, kafka_topics: dict[str, int]) -> None:
         """From the next tick on, this version holds; ``kafka_topics`` maps those read to their partitions."""
         self._adoption = (version, kafka_topics)
+        self._at_once = True
         self._wanted.set()
+
+    def wish(self, of: str, wants_ms: int) -> None:
+        """Somebody wants a tick at that time, by Kafka's clock."""
+        with self._lock:
+            self._wishes.wish(of, wants_ms)
+        self._wanted.set()
+
+    def rest(self) -> None:
+        """The service has started: from now on a tick comes when somebody wants one."""
+        self._wishes.hurry = False
+
+    @property
+    def unread_s(self) -> float:
+        """For how long the oldest tick has not been read."""
+        ends = self._read_up_to()
+        return next((time.monotonic() - each.at_s for each in list(self._written) if not each.is_read(ends)), 0.0)
 
     def tick(self) -> None:
         """Write the marks, then the tick.
@@ -85,7 +123,7 @@ class Ticker(threading.Thread):
         partitions = [(topic, number) for topic, count in sorted(kafka_topics.items()) for number in range(count)]
         self._look_how_far()
         read = tuple(names.partition_name(*at) for at in [(names.CLOCK, 0), *partitions])
-        tick = Tick(str(self._identity.service), version, read, self._brokers, time.time_ns() // 1_000_000, *self._done)
+        tick = Tick(str(self._identity.service), version, read, self._brokers, _now_ms(), *self._done)
         written = _Written(version, len(partitions) + 1)
         try:
             for topic, number in partitions:
@@ -95,6 +133,7 @@ class Ticker(threading.Thread):
                 self._told_version = version
             self._producer.produce(names.CLOCK, encode_tick(tick), partition=0, on_delivery=written.delivered)
             self._written.append(written)
+            self._last = tick
         except (BufferError, KafkaException) as error:
             _log.warning("a tick was left out: %s", error)
         self._producer.poll(0)
@@ -115,13 +154,45 @@ class Ticker(threading.Thread):
         self._producer.flush(timeout_s)
 
     def run(self) -> None:
-        next_s = time.monotonic()
         while not self._stopping.is_set():
-            self.tick()
-            next_s = max(next_s + self._tick_s, time.monotonic())
-            # A new version does not wait for the second to end.
-            if self._wanted.wait(timeout=max(0.0, next_s - time.monotonic())):
+            if self._at_once or self._wait_s <= 0:
+                self._at_once = False
+                self._tick_and_note()
+            if time.monotonic() - self._lived_s >= _LIFE_S:
+                self._live()
+            # A new version does not wait for its time, nor does a wish that is earlier than those before it.
+            if self._wanted.wait(timeout=min(max(0.0, self._wait_s), _LIFE_S)):
                 self._wanted.clear()
+
+    @property
+    def _wait_s(self) -> float:
+        with self._lock:
+            return (self._wishes.next_ms - (_now_ms() - self._late_ms)) / 1000
+
+    def _tick_and_note(self) -> None:
+        """Tick, and note what that has met: wishes are for Kafka's time, which is known when it has written the marks."""
+        with self._lock:
+            self._wishes.ticked(_now_ms() - self._late_ms)
+        self.tick()
+        self.flush(_DELIVERY_S)
+        written = self._written[-1] if self._written else None
+        if written is not None and (lowest_ms := written.lowest_ms) is not None:
+            self._late_ms = written.late_ms
+            with self._lock:
+                self._wishes.met(lowest_ms)
+
+    def _live(self) -> None:
+        """Say that the service lives. No query reads that."""
+        self._lived_s = time.monotonic()
+        if self._last is not None:
+            self._write(life_record(self._last))
+
+    def _write(self, record: Outgoing) -> None:
+        try:
+            self._producer.produce(record.topic, record.value, record.key, partition=0)
+        except (BufferError, KafkaException) as error:
+            _log.warning("no sign of life: %s", error)
+        self._producer.poll(0)
 
     def stop(self) -> None:
         self._stopping.set()
@@ -134,7 +205,12 @@ class Ticker(threading.Thread):
     def _leave(self) -> None:
         """A last tick that serves nobody: whoever wants to serve these brokers next need not wait."""
         tick = Tick(str(self._identity.service), self._adoption[0], brokers=frozenset())
+        self._write(life_record(tick))
         try:
             self._producer.produce(names.CLOCK, encode_tick(tick), partition=0)
         except (BufferError, KafkaException) as error:
             _log.warning("no goodbye on the clock: %s", error)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -164,6 +164,12 @@ class PackedMemory:
         self._oldest = row
         return self.take(row)
 
+    def next_ms(self, topic_of: Callable[[str], Topic], *, forgets: bool = False) -> int:
+        del topic_of  # the columns know
+        self.refresh()
+        column = self.columns.wake_ms if forgets else self.columns.next_ms
+        return int(column[: len(self.packed)].min(initial=NEVER))
+
     # ---- rows ---------------------------------------------------------------------------------------------------------
 
     def row_of(self, number: int) -> int:

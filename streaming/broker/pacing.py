@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streaming.broker.desk import Desk
 from streaming.broker.progress import heard_ms
-from streaming.broker.state import Slot
+from streaming.broker.state import NEVER, BucketState, Rules, Slot
 from streaming.broker.telling import settle, settle_all
 from streaming.model.address import Address
 from streaming.model.event import OpenEvent
@@ -124,9 +124,18 @@ def beat(desk: Desk) -> None:
             _put_out(desk, subscription, HEARTBEAT.notification(subscription, beat_ms), beat_ms)
 
 
+def next_beat_ms(state: BucketState, plan: Plan, rules: Rules) -> int:
+    """When the next beat is to be noted; `NEVER` if nobody asks for one."""
+    clock_ms = state.clock_ms
+    return min((HEARTBEAT.beat_ms(each, clock_ms) + each.heartbeat_ms for each in _beaten(plan, rules)), default=NEVER)
+
+
 def _mine(desk: Desk) -> list[Subscription]:
+    return _beaten(desk.plan, desk.rules)
+
+
+def _beaten(plan: Plan, rules: Rules) -> list[Subscription]:
     """Those that this bucket beats for: each has one bucket of the process that serves its broker."""
-    rules, plan = desk.rules, desk.plan
     return [
         subscription
         for number, subscription in plan.snapshot.beating

@@ -130,6 +130,7 @@ class Memory(Protocol):
     def due(self, now_ms: int) -> list[tuple[Address, Slot]]: ...
     def at(self, chosen: Callable[[str, str], bool]) -> list[tuple[Address, Slot]]: ...
     def oldest(self) -> tuple[Address, Slot]: ...
+    def next_ms(self, topic_of: Callable[[str], Topic], /, *, forgets: bool = False) -> int: ...
 
 
 class PlainMemory(dict[Address, Slot]):
@@ -147,6 +148,11 @@ class PlainMemory(dict[Address, Slot]):
 
     def oldest(self) -> tuple[Address, Slot]:
         return next(iter(self.items()))
+
+    def next_ms(self, topic_of: Callable[[str], Topic], *, forgets: bool = False) -> int:
+        """When something is next to be told, or an event ends; or, if that counts too, something is to be forgotten."""
+        slots = [(slot, topic_of(at.topic)) for at, slot in self.items()]
+        return min((slot.wake_ms(topic) if forgets else slot.next_ms(topic) for slot, topic in slots), default=NEVER)
 
 
 class FilterMode(StrEnum):

@@ -21,12 +21,14 @@ from streaming.batch.segment import EngineSettings
 from streaming.batch.store import Bucket, read_note, store_of
 from streaming.broker.progress import clocked
 from streaming.broker.state import Rules
+from streaming.broker.wishes import is_news, wish_ms
 from streaming.model.books import Books
 from streaming.wire.books import books_records
 from streaming.wire.clock import TickerIdentity
 from streaming.wire.message import MessageLimits
 from streaming.wire.offers import clock_record
 from streaming.wire.outgoing import to_records
+from streaming.wire.pulse import wish_record
 from streaming.wire.record import Outgoing
 from tidings.collection import no_collection
 from tidings.control import Snapshot, snapshot_path
@@ -54,6 +56,8 @@ class BucketSpec:
 
 _at_hand: dict[tuple[str, int], Bucket] = {}
 """The buckets that this worker had last, by folder and number."""
+_wished: dict[tuple[str, int], tuple[int, int]] = {}
+"""Of the same, the name of the last patch, and when it was last said that a tick is wanted."""
 
 
 def bucket_function(settings: BucketSpec) -> Callable[[Any, Iterable[pd.DataFrame], Any], Iterator[pd.DataFrame]]:
@@ -67,6 +71,9 @@ def bucket_function(settings: BucketSpec) -> Callable[[Any, Iterable[pd.DataFram
         note = read_note(noted) if noted is not None else None
         # Taken away first: if this fails in the middle, nobody finds what it left.
         bucket = store.open(note, _at_hand.pop((settings.state_dir, number), None))
+        wished = _wished.pop((settings.state_dir, number), None)
+        # Another worker may have had the bucket since, and said something else.
+        wished_ms = wished[1] if wished is not None and wished[0] == bucket.note.name else None
         state = bucket.state
         # What a seed says of the books, nobody has been told.
         before = {} if seed else {broker: books.to_dict() for broker, books in state.books.items()}
@@ -81,10 +88,15 @@ def bucket_function(settings: BucketSpec) -> Callable[[Any, Iterable[pd.DataFram
             _at_hand[settings.state_dir, number] = bucket
             service = str(settings.ticker.service)
             records = [*to_records(outputs, service, number, rows.entry_at), *books_records(service, number, before, state.books)]
-            if load_plan(settings, state.version).windowed_topics:
+            plan, rules = load_plan(settings, state.version), replace(settings.rules, bucket_index=number)
+            if plan.windowed_topics:
                 # After all that it offers: a bucket's records are written in their order.
-                clock = clocked(state, load_plan(settings, state.version), replace(settings.rules, bucket_index=number))
-                records.append(clock_record(service, clock))
+                records.append(clock_record(service, clocked(state, plan, rules)))
+            if is_news(wants_ms := wish_ms(state, plan, rules), wished_ms, state.clock_ms):
+                wished_ms = wants_ms
+                records.append(wish_record(service, number, wants_ms))
+            if wished_ms is not None:
+                _wished[settings.state_dir, number] = bucket.note.name, wished_ms
             records += [record for gone in (seed.gone if seed else ()) for record in _empty_books(service, *gone)]
         if records:
             yield pd.DataFrame(records, columns=OUTPUT_COLUMNS)

@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from streaming.batch.shuffle import labels_of
+from streaming.broker.wishes import is_news
 from streaming.spark.events import (
     OUTPUT_COLUMNS,
     BucketSpec,
@@ -19,15 +20,17 @@ from streaming.windows import state_codec
 from streaming.windows.pipeline import step
 from streaming.windows.rules import WindowRules
 from streaming.windows.state import WindowState
+from streaming.windows.wishes import wish_ms
 from streaming.wire import offers
 from streaming.wire.books import books_records
 from streaming.wire.outgoing import to_records
+from streaming.wire.pulse import wish_record
 from tidings.collection import no_collection
 
 STATE_SCHEMA = "state binary"
 
-_at_hand: dict[tuple[str, int], tuple[bytes, WindowState]] = {}
-"""The buckets that this worker had last, each with the bytes it was kept as."""
+_at_hand: dict[tuple[str, int], tuple[bytes, WindowState, int | None]] = {}
+"""The buckets that this worker had last, each with the bytes it was kept as, and when it was last said that a tick is wanted."""
 
 
 def deal(records: DataFrame, settings: BucketSpec, partitions: int) -> DataFrame:
@@ -49,7 +52,10 @@ def bucket_function(settings: BucketSpec) -> Callable[[Any, Iterable[pd.DataFram
         index = int(key[0]) % buckets
         kept = bytes(group_state.get[0]) if group_state.exists else b""
         at_hand = _at_hand.pop((settings.state_dir, index), None)
-        state = at_hand[1] if at_hand is not None and at_hand[0] == kept else state_codec.decode(kept) if kept else WindowState()
+        if at_hand is not None and at_hand[0] == kept:
+            _, state, wished_ms = at_hand
+        else:
+            state, wished_ms = state_codec.decode(kept) if kept else WindowState(), None
         before = {broker: books.to_dict() for broker, books in state.books.items()}
         frame = pd.concat(list(frames), ignore_index=True).sort_values("offset")
         rules = WindowRules(str(settings.ticker.service), index, buckets, settings.rules.hosted)
@@ -59,11 +65,14 @@ def bucket_function(settings: BucketSpec) -> Callable[[Any, Iterable[pd.DataFram
             # Also when only time passed: a batch that is run again must begin with the same clocks.
             kept = state_codec.encode(state)
             group_state.update((kept,))
-            _at_hand[settings.state_dir, index] = kept, state
             records = [
                 *to_records(outputs, rules.service, f"w{index}"),
                 *books_records(rules.service, f"w{index}", before, state.books),
             ]
+            if is_news(wants_ms := wish_ms(state, load_plan(settings, state.version)), wished_ms, state.clock_ms):
+                wished_ms = wants_ms
+                records.append(wish_record(rules.service, f"w{index}", wants_ms))
+            _at_hand[settings.state_dir, index] = kept, state, wished_ms
         if records:
             yield pd.DataFrame(records, columns=OUTPUT_COLUMNS)
 

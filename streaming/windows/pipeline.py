@@ -91,8 +91,7 @@ class _Desk:
             subscriptions = list(self.plan.window_index(*at).candidates(item.key, item.fields))
         else:
             subscriptions = [found] if (found := self._by_interest(at).get(item.interest)) else []
-        extra_ms = self._extra_ms(at[2])
-        wanted = asked_by(subscriptions, item, links.since, extra_ms)
+        wanted = asked_by(subscriptions, item, links.since, extra_ms(self.plan, at[2]))
         asked = still_open(wanted, links.through_ms)
         self._enter(at, WindowItem.COUNTED if asked else WindowItem.LATE if wanted else WindowItem.LEFT_OUT)
         if asked != wanted:
@@ -195,11 +194,6 @@ class _Desk:
             self._known[at] = {subscription.interest: subscription for subscription in self._subscriptions(at)}
         return self._known[at]
 
-    def _extra_ms(self, topic: str) -> int:
-        """An event counts when it has ended, so windows of events wait that much longer."""
-        declared = self.plan.topic(topic)
-        return declared.timing.window_ms if self.plan.route(topic).manner.gathers else 0
-
     # ---- time ---------------------------------------------------------------------------------------------------------
 
     def _advance(self, clock_ms: int) -> None:
@@ -243,7 +237,7 @@ class _Desk:
 
     def _tell(self, at: At, links: LinkState, local: LocalWindows) -> None:
         whole = self._whole(at, links)
-        for result in local.close(links.through_ms, self._by_interest(at), whole, self._extra_ms(at[2])):
+        for result in local.close(links.through_ms, self._by_interest(at), whole, extra_ms(self.plan, at[2])):
             if not _is_told(result, whole):
                 continue
             told = notification_of(result)
@@ -302,9 +296,9 @@ class _Desk:
         self._send(at, Through(links.through_ms, tuple(sorted(since.items()))), links.through_ms)
 
     def _has_boundary(self, at: At, after_ms: int, until_ms: int) -> bool:
-        extra_ms = self._extra_ms(at[2])
+        later_ms = extra_ms(self.plan, at[2])
         for window in self.plan.window_kinds(*at):
-            shift, first = (_COUNTED_MS, 0) if window.counted else (window.shift, window.closes_ms(0) + extra_ms)
+            shift, first = (_COUNTED_MS, 0) if window.counted else (window.shift, window.closes_ms(0) + later_ms)
             if (last := (until_ms - first) // shift * shift + first) > after_ms and last >= first:
                 return True
         return False
@@ -316,6 +310,11 @@ class _Desk:
         number = self.state.sent[sender, to] = self.state.sent.get((sender, to), 0) + 1
         self.state.books_of(sender).sent[to, kind_of(record)] += 1
         self.outputs.append(Send(sender, to, record, Stamp(self.rules.name, number), at_ms))
+
+
+def extra_ms(plan: Plan, topic: str) -> int:
+    """An event counts when it has ended, so windows of events wait that much longer."""
+    return plan.topic(topic).timing.window_ms if plan.route(topic).manner.gathers else 0
 
 
 def _begins(item: Windowed) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from random import Random
@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 from streaming.broker.progress import clocked
 from streaming.broker.state import BucketState, Rules
 from streaming.broker.step import step
+from streaming.broker.wishes import wish_ms
 from streaming.model.books import Books, total
 from streaming.model.links import kind_of
 from streaming.model.outputs import Offer, Output, PutAside, Send, Tell
@@ -27,6 +28,7 @@ from streaming.windows.partitioning import belongs
 from streaming.windows.pipeline import step as window_step
 from streaming.windows.rules import WindowRules
 from streaming.windows.state import WindowState
+from streaming.windows.wishes import wish_ms as window_wish_ms
 from streaming.wire.inputs import in_log_order
 from streaming.world.log import Appended, Mark, WorldLog, WorldTick, inputs_of, is_for
 from streaming.world.process import Process
@@ -61,6 +63,10 @@ class _Service:
     @property
     def done(self) -> tuple[int, int]:
         return min((state.clock_ms, state.version) for state in self.events)
+
+    @property
+    def buckets(self) -> Iterator[tuple[BucketState, Rules]]:
+        return ((state, self.rules(index)) for index, state in enumerate(self.events))
 
     def rules(self, index: int) -> Rules:
         return Rules(bucket=f"{self.name}/{index}", bucket_index=index, buckets=len(self.events), hosted=self.hosted)
@@ -156,15 +162,29 @@ class World:
             done = min([service.done, *(before for *_, sender, before in self._on_links if sender == service.name)])
             self.log.append(names.CLOCK, self.now_ms, WorldTick(service.name, version, partitions, service.hosted, done))
 
-    def advance(self, ms: int) -> None:
-        """Time passes as it does for services that keep up: a tick every second, and all there is to read is read at once."""
+    def advance(self, ms: int, *, resting: bool = False) -> None:
+        """Time passes as it does for services that keep up: a tick every second, and all there is to read is read at once.
+
+        Services that are ``resting`` tick only when one of their buckets wants them to.
+        """
         until_ms = self.now_ms + ms
         self._keep_up()
         while self.now_ms < until_ms:
-            tick_ms = max(self._ticked_ms + TICK_MS, self.now_ms)
+            tick_ms = max(self._ticked_ms + TICK_MS, self.now_ms, self.wish_ms if resting else 0)
             next_ms = min([until_ms, tick_ms, *(due_ms for due_ms, *_ in self._on_links[:1])])
             (self.tick if next_ms == tick_ms else self.wait)(next_ms - self.now_ms)
             self._keep_up()
+
+    @property
+    def wish_ms(self) -> int:
+        """When a bucket of any service next wants the time."""
+        services = self._services.values()
+        wanted = [wish_ms(each, self._plan_of(each), rules) for service in services for each, rules in service.buckets]
+        wanted += [window_wish_ms(each, self._plan_of(each)) for each in self.window_states]
+        return min(wanted)
+
+    def _plan_of(self, state: BucketState | WindowState) -> Plan:
+        return self.versions.plan_at(state.version)
 
     def _keep_up(self) -> None:
         while any(self._unread(service) for service in self._services.values()):
