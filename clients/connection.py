@@ -23,6 +23,10 @@ from tidings.errors import BadConfig, KafkaUnreachable, TidingsError
 
 _PROBE_S = 2.0
 
+PATIENT = {"fetch.wait.max.ms": 1000}
+"""For a consumer that follows a partition for as long as it lives. Nothing comes later by it: Kafka answers at once when there is
+something, and is asked once a second when there is nothing."""
+
 # librdkafka would write to standard error whenever a broker is not there yet; what matters comes as an exception too.
 _SILENT = logging.getLogger("tidings.kafka.client")
 _SILENT.addHandler(logging.NullHandler())

@@ -26,8 +26,8 @@ from tidings.topic import Timing
 _ALIVE_MS = 5000
 _ACK_S = 30.0
 _LAST_TICKS = 200
-_LAST_SIGNS = 1000
-"""Buckets say there, too, when they want a tick, but hardly more than once for each tick."""
+_LAST_SIGNS = 500
+"""Buckets say on `pulse`, too, when they want a tick, but hardly more than once for each tick."""
 
 
 # ---- writing ----------------------------------------------------------------------------------------------------------
@@ -97,15 +97,14 @@ def last_ticks(connection: Connection) -> dict[str, Tick]:
 
 def living(connection: Connection, now_ms: Callable[[], float] = lambda: time.time() * 1000) -> dict[str, Tick]:
     """The services that ticked or gave a sign of life within the last seconds and serve brokers; with what they said last."""
-    said = [*last_ticks(connection).values(), *_signs_of_life(connection)]
+    records = scan(connection, [names.CLOCK, names.PULSE], last=_LAST_SIGNS)
+    said = [
+        tick for record in records if (tick := decode_tick(record) if record.kafka_topic == names.CLOCK else read_life(record))
+    ]
     newest = {tick.service: tick for tick in sorted(said, key=lambda tick: tick.append_ms)}
     return {
         service: tick for service, tick in newest.items() if now_ms() - tick.append_ms < _ALIVE_MS and tick.brokers != frozenset()
     }
-
-
-def _signs_of_life(connection: Connection) -> Iterator[Tick]:
-    return (life for record in scan(connection, [names.PULSE], last=_LAST_SIGNS) if (life := read_life(record)))
 
 
 def service_is_alive(connection: Connection, now_ms: Callable[[], float] = lambda: time.time() * 1000) -> bool:

@@ -108,7 +108,7 @@ class ServiceSettings:
     """The process itself."""
 
     dir: str = _text(".tidings", ".+", "a path", "Where everything the service writes is kept.")
-    tick_ms: int = _whole(1000, 10, 60_000, "Time between ticks; silence closes windows with this precision.")
+    tick_ms: int = _whole(1000, 10, 60_000, "Least time between ticks: in silence, what is due is told with this precision.")
     metrics_port: int = _whole(9464, 0, 65535, "Loopback port of `/metrics`, `/livez`, `/readyz`; 0 takes a free one.")
     brokers: str = _text(
         "",

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaException, Message, TopicPartition
 
-from clients.connection import Connection
+from clients.connection import PATIENT, Connection
 from clients.log import to_record
 from clients.topics import TopicSpec, ensure_topics
 from service.directory.snapshots import newest_snapshot, write_snapshot
@@ -61,7 +61,7 @@ class ControlKeeper(threading.Thread):
         self._adopted = adopted
         self._stopping = threading.Event()
         self._producer = connection.producer()
-        self._consumer = connection.consumer()
+        self._consumer = connection.consumer(**PATIENT)
         self.snapshot = newest_snapshot(folder, timing)
         self._failure: BaseException | None = None
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from confluent_kafka import OFFSET_END, KafkaException, TopicPartition
 
-from clients.connection import Connection
+from clients.connection import PATIENT, Connection
 from clients.log import to_record
 from streaming.wire.pulse import read_wish
 from tidings import names
@@ -65,8 +65,7 @@ class WishFollower(threading.Thread):
         super().__init__(name="wish-follower", daemon=True)
         self._heard = heard
         self._stopping = threading.Event()
-        # Nothing is lost by a long question: Kafka answers at once when there is something.
-        self._consumer = connection.consumer(**{"fetch.wait.max.ms": 1000})
+        self._consumer = connection.consumer(**PATIENT)
         self._consumer.assign([TopicPartition(names.PULSE, 0, OFFSET_END)])
 
     def run(self) -> None:

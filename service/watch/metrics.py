@@ -20,7 +20,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from clients.books import NewestBooks, to_dict
-from clients.connection import Connection
+from clients.connection import PATIENT, Connection
 from service.directory.directory import replace_text
 from streaming.model.books import Books
 from streaming.model.outputs import Outcome
@@ -41,7 +41,7 @@ class BooksFollower(threading.Thread):
         self._path = path
         self._newest = NewestBooks()
         self._stopping = threading.Event()
-        self._consumer = connection.consumer()
+        self._consumer = connection.consumer(**PATIENT)
 
     def run(self) -> None:
         self._consumer.assign([TopicPartition(names.BOOKS, 0, OFFSET_BEGINNING)])

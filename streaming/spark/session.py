@@ -40,6 +40,8 @@ _SETTINGS: Mapping[str, str] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000000",
     "spark.python.daemon.module": DAEMON,
     "spark.sql.adaptive.enabled": "false",
+    # A query with nothing to read asks Kafka whether that is still so: a hundred times a second, if nobody says otherwise.
+    "spark.sql.streaming.pollingDelay": "100ms",
     "spark.ui.showConsoleProgress": "false",
     # Settings and options of these names are shown without their values; the last is the one that holds what is hidden.
     "spark.redaction.regex": r"(?i)secret|password|token|access[.]?key|jaas|credential|private|keystore[.]key|redaction[.]string",

@@ -18,7 +18,7 @@ FORBIDDING = [broker("b1"), broker("b2"), link("b1", "b2", forbid=["incident"])]
 class NoKafka:
     """A connection that is never asked for anything."""
 
-    def consumer(self) -> None:
+    def consumer(self, **_: object) -> None:
         return None
 
     producer = consumer

@@ -33,6 +33,7 @@ from streaming.wire.link import decode_link
 from streaming.wire.message import MessageLimits, decode_message, encode_message
 from streaming.wire.notification import decode_notification
 from streaming.wire.outgoing import to_records
+from streaming.wire.pulse import Wish, life_record, read_life, read_wish, wish_record
 from streaming.wire.record import MOST_VALUE_BYTES, Outgoing, Record
 from tidings import names
 from tidings.aggregate import parse
@@ -273,6 +274,10 @@ EXAMPLES: dict[str, dict[str, Example]] = {
         "tick": Example(TICK, ticked, decode_tick),
         "last tick": Example(LAST_TICK, ticked, decode_tick),
         "tick of a service with all brokers": Example(FIRST_TICK, ticked, decode_tick),
+    },
+    "pulse": {
+        "wish": Example(Wish("s1/3", ENTERED_MS), lambda wish: wish_record(SERVICE, 3, wish.wants_ms), read_wish),
+        "sign of life": Example(TICK, life_record, read_life),
     },
     "offers": {
         "offer": Example(OFFERED, lambda said: done(said.offer), read_offers),
