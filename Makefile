@@ -42,7 +42,9 @@ demo: java venv ## Start Kafka and Spark, publish a workload, and show what was 
 test: java venv ## Run the tests, with a real Kafka and a real Spark: under 15 minutes
 	@# 5: ARGS chose none of these tests
 	$(BIN)/pytest -m "not live" -n 2 --dist worksteal $(ARGS) || [ $$? -eq 5 ]
-	$(BIN)/pytest -m "live and not slow" $(ARGS) || [ $$? -eq 5 ]
+	$(BIN)/pytest -m "live and not slow and not shared" -n 2 --dist loadfile --no-loadscope-reorder $(ARGS) || [ $$? -eq 5 ]
+	@# They share one service, and some of them say how soon it answers: nothing else runs beside it
+	$(BIN)/pytest -m "live and not slow and shared" $(ARGS) || [ $$? -eq 5 ]
 
 test-slow: java venv ## Run the tests that are too long for every change: a Spark cluster, TLS and rights, a migration, a lost link, a backlog
 	$(BIN)/pytest -m slow $(ARGS)

@@ -15,6 +15,7 @@ from testing.service import RunningService
 
 # A test that asks for one of these needs Java and takes seconds; `-m "not live"` leaves it out.
 LIVE_FIXTURES = frozenset({"java", "kafka", "spark", "service_up"})
+LONGEST = ("test_overlay.py", "test_windows.py", "test_chaos.py", "test_demo.py")
 
 # How many examples a law is tried on; `make laws` looks longer. No deadlines: a slow moment of the machine is no fault.
 settings.register_profile("quick", max_examples=30, deadline=None)
@@ -30,10 +31,18 @@ def pytest_configure() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if LIVE_FIXTURES & set(getattr(item, "fixturenames", ())):
+        fixtures = set(getattr(item, "fixturenames", ()))
+        if LIVE_FIXTURES & fixtures:
             item.add_marker(pytest.mark.live)
-    # The shared service runs from its first test to the end of the run: it comes last, not to slow the others down.
-    items.sort(key=lambda item: ("service_up" in getattr(item, "fixturenames", ()), "at_the_end" in item.name))
+        if "service_up" in fixtures:
+            item.add_marker(pytest.mark.shared)
+    # The shared service runs from its first test to the end of the run: it comes last, not to slow the others down. Of the
+    # others, files that take minutes come first: two run at a time, and none should be left alone at the end.
+    items.sort(key=lambda item: ("service_up" in getattr(item, "fixturenames", ()), "at_the_end" in item.name, _place(item)))
+
+
+def _place(item: pytest.Item) -> int:
+    return LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST)
 
 
 def pytest_collection_finish() -> None:
