@@ -21,6 +21,8 @@ _log = logging.getLogger("tidings.ticker")
 
 LIFE_MS = 30_000
 """Without a wish, a tick comes this often: it bounds what a lost wish can cost, and what is to be forgotten is."""
+SOON_MS = 200
+"""Who waits for others has read the last tick, and wants the next: that comes after so long, if ticks are not closer anyway."""
 NEVER = 2**62
 
 
@@ -30,6 +32,7 @@ class Wishes:
     def __init__(self, tick_ms: int) -> None:
         self._tick_ms = tick_ms
         self._open: dict[str, int] = {}
+        self._soon = False
         self._met_ms = 0
         self._ticked_ms = 0
         self.hurry = True
@@ -39,12 +42,14 @@ class Wishes:
         """Somebody wants the time; what it wanted before does not count any more."""
         if wants_ms > self._met_ms:
             self._open[of] = wants_ms
+            self._soon = self._soon or wants_ms == self._met_ms + 1
         else:
             self._open.pop(of, None)
 
     def ticked(self, now_ms: int) -> None:
         """A tick is on its way."""
         self._ticked_ms = now_ms
+        self._soon = False
 
     def met(self, marks_ms: int) -> None:
         """All marks of a tick are written, none with an earlier time than this."""
@@ -55,7 +60,8 @@ class Wishes:
     def next_ms(self) -> int:
         """When the next tick is due."""
         wanted_ms = 0 if self.hurry else min(self._open.values(), default=NEVER)
-        return min(max(wanted_ms, self._ticked_ms + self._tick_ms), self._ticked_ms + max(LIFE_MS, self._tick_ms))
+        least_ms = min(SOON_MS, self._tick_ms) if self._soon else self._tick_ms
+        return self._ticked_ms + min(max(wanted_ms - self._ticked_ms, least_ms), max(LIFE_MS, self._tick_ms))
 
 
 class WishFollower(threading.Thread):

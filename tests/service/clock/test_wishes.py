@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from service.clock.wishes import LIFE_MS, Wishes
+from service.clock.wishes import LIFE_MS, SOON_MS, Wishes
 
 T = 1_000_000
 
@@ -29,7 +29,7 @@ def test_somebody_wants_the_time_and_gets_it_then():
 
 def test_two_ticks_are_no_closer_than_they_may_be():
     wishes = ticked()
-    wishes.wish("s/1", T + 4)
+    wishes.wish("s/1", T + 5)
     assert wishes.next_ms == T + 1_000
 
 
@@ -60,11 +60,11 @@ def test_a_wish_that_was_met_before_it_was_heard_wants_nothing():
 def test_who_waits_for_others_wishes_anew_with_every_tick_it_reads():
     wishes = ticked()
     for n in range(1, 5):
-        wishes.wish("s/1", T + 1_000 * (n - 1) + 4)
-        assert wishes.next_ms == T + 1_000 * n
-        wishes.ticked(T + 1_000 * n)
-        wishes.met(T + 1_000 * n + 3)
-    assert wishes.next_ms == T + 4_000 + LIFE_MS
+        wishes.wish("s/1", T + SOON_MS * (n - 1) + 4)
+        assert wishes.next_ms == T + SOON_MS * n, "it has read the last tick"
+        wishes.ticked(T + SOON_MS * n)
+        wishes.met(T + SOON_MS * n + 3)
+    assert wishes.next_ms == T + 4 * SOON_MS + LIFE_MS
 
 
 def test_a_later_word_of_the_same_bucket_counts():
