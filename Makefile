@@ -11,6 +11,10 @@ ARGS ?=
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
+# Where nothing compiled is kept, every process that a test starts compiles the house anew, and pytest all tests: a
+# tenth of a run.
+unexport PYTHONDONTWRITEBYTECODE
+
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 

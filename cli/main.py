@@ -6,10 +6,12 @@ A command starts in a fraction of a second because its module imports what it ne
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Annotated, NoReturn
 
 import typer
+from typer.main import get_command
 
 from cli import (
     books,
@@ -73,11 +75,17 @@ def _options(
     del debug, version  # `run` looks for the first itself, as an error may come before this is called
 
 
+@cache
+def _program() -> Callable[..., object]:
+    """All commands with their options, read from the code once: tests run hundreds of commands in one process."""
+    return get_command(app)
+
+
 def run(arguments: Sequence[str] | None = None) -> NoReturn:
     """The entry point. Whatever goes wrong is said in one line, and the exit code says what kind it was."""
     debug, rest = _without_debug(sys.argv[1:] if arguments is None else list(arguments))
     try:
-        app(args=rest, prog_name="tidings")
+        _program()(args=rest, prog_name="tidings")
     except KeyboardInterrupt:
         sys.exit(130)
     except TidingsError as error:

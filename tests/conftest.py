@@ -22,6 +22,9 @@ settings.register_profile("quick", max_examples=30, deadline=None)
 settings.register_profile("thorough", max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("quick")
 
+# There is little garbage that nobody else removes, and most that is made while tests are collected stays.
+gc.set_threshold(100_000, 20, 50)
+
 
 def pytest_configure() -> None:
     # Shells ignore Ctrl-C for what they start in the background, and all that a test starts would inherit that.
@@ -49,7 +52,6 @@ def pytest_collection_finish() -> None:
     """Modules and collected tests live until the end: searching them for garbage again and again is a tenth of a run."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 50)
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from functools import cache
+from functools import cache, lru_cache
 from operator import ge, gt, le, lt
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -117,6 +117,7 @@ _Test: TypeAlias = Compare | In | Prefix | Contains
 Predicate: TypeAlias = _Test | Exists | Not | And | Or | Everything
 
 
+@lru_cache(maxsize=1024)
 def parse(text: str) -> Predicate:
     """The predicate that a text means. An ``and`` within an ``and`` becomes one And, likewise ``or``.
 

@@ -63,7 +63,7 @@ class DasSweep:
     def values(self, measure: str, strategy: Filtering, **at: Cell) -> list[float]:
         """One for each seed."""
         asked = {"strategy": str(strategy), **at}
-        found = [row[measure] for row in self.rows if all(row[name] == cell for name, cell in asked.items())]
+        found = [row[measure] for row in self._at(asked)]
         if len(found) != self.seeds:
             raise ValueError(f"{len(found)} rows have {asked}, not one for each seed")
         return [float(cell) for cell in found if isinstance(cell, int | float)]
@@ -102,7 +102,10 @@ class DasSweep:
         return Table(columns, cells)
 
     def _at(self, at: Mapping[str, Cell]) -> list[Row]:
-        return [row for row in self.rows if all(row[name] == cell for name, cell in at.items())]
+        found = self.rows
+        for name, cell in at.items():
+            found = [row for row in found if row[name] == cell]
+        return list(found)
 
 
 def sweep(settings: Settings, points: Sequence[DasPoint], events: int, seeds: Sequence[int]) -> DasSweep:

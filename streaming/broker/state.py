@@ -96,8 +96,8 @@ class Slot(Struct, array_like=True):
     @property
     def forget_ms(self) -> int:
         """When a tombstone, a message id or a cap is next to be forgotten, or something has waited long enough."""
-        if not self.closed and not self.caps and not self.ahead:
-            return min(self.seen.values(), default=NEVER)
+        if not (self.closed or self.caps or self.ahead):
+            return min(self.seen.values()) if self.seen else NEVER
         caps = (cap.forget_ms if cap.due_ms is None else cap.due_ms for cap in self.caps.values())
         graves, ahead = (closed.forget_ms for closed in self.closed), (each.until_ms for each in self.ahead)
         return min((*graves, *self.seen.values(), *caps, *ahead), default=NEVER)

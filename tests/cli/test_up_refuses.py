@@ -11,39 +11,46 @@ from pathlib import Path
 import pytest
 
 
-def up(tmp_path: Path, *options: str, **env: str) -> subprocess.CompletedProcess[str]:
+def up(tmp_path: Path, *options: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tidings", "up", "--dir", str(tmp_path / "dir"), *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, env={**os.environ, **env}, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
-def the_line(done: subprocess.CompletedProcess[str]) -> str:
-    complaints = [line for line in done.stderr.splitlines() if line.startswith("tidings: ")]
-    assert len(complaints) == 1, done.stderr
-    assert "Traceback" not in done.stderr
+def the_line(said: str) -> str:
+    complaints = [line for line in said.splitlines() if line.startswith("tidings: ")]
+    assert len(complaints) == 1, said
+    assert "Traceback" not in said
     return complaints[0]
 
 
-def test_no_java(tmp_path):
-    done = up(tmp_path, PATH=str(tmp_path), JAVA_HOME="")
-    assert done.returncode == 1
-    assert "Java" in the_line(done)
-    assert "JAVA_HOME" in the_line(done)
+# These two end before anything is started: no process of their own, which would load Spark for it.
 
 
-def test_an_old_java(tmp_path):
+def test_no_java(tidings, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("JAVA_HOME", "")
+    done = tidings("up", "--dir", str(tmp_path / "dir"))
+    assert done.code == 1
+    assert "Java" in the_line(done.err)
+    assert "JAVA_HOME" in the_line(done.err)
+
+
+def test_an_old_java(tidings, tmp_path, monkeypatch):
     java = tmp_path / "java"
     java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
     java.chmod(0o755)
-    done = up(tmp_path, PATH=f"{tmp_path}:{os.environ['PATH']}", JAVA_HOME="")
-    assert done.returncode == 1
-    assert "11" in the_line(done)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("JAVA_HOME", "")
+    done = tidings("up", "--dir", str(tmp_path / "dir"))
+    assert done.code == 1
+    assert "11" in the_line(done.err)
 
 
 @pytest.mark.usefixtures("java")
 def test_a_kafka_that_cannot_be_reached(tmp_path):
     done = up(tmp_path, "--bootstrap-servers", "127.0.0.1:1")
     assert done.returncode == 1
-    assert "no Kafka broker answers at 127.0.0.1:1" in the_line(done)
+    assert "no Kafka broker answers at 127.0.0.1:1" in the_line(done.stderr)
 
 
 @pytest.mark.usefixtures("java")
@@ -54,7 +61,7 @@ def test_a_port_in_use(tmp_path):
         port = taken.getsockname()[1]
         done = up(tmp_path, "--port", str(port))
     assert done.returncode == 1
-    assert str(port) in the_line(done)
+    assert str(port) in the_line(done.stderr)
 
 
 @pytest.mark.parametrize(
@@ -79,4 +86,4 @@ def test_a_directory_that_cannot_be_made(tmp_path):
     (tmp_path / "dir").write_text("a file")
     done = up(tmp_path)
     assert done.returncode == 1
-    assert "--dir" in the_line(done)
+    assert "--dir" in the_line(done.stderr)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import combinations, permutations, product
 
 import pytest
@@ -258,11 +259,12 @@ def neighbours(draw: st.DrawFn) -> tuple[Interest, Interest]:
 pairs = neighbours() | st.tuples(entries, entries)
 
 
-def matched(asked: Interest) -> list[bool]:
+@cache  # the same few come in many pairs
+def matched(asked: Interest) -> Sequence[bool]:
     return [judge(asked.where, facts, asked.missing) is Verdict.MATCHES for facts in WORLD]
 
 
-def within(special: list[bool], general: list[bool]) -> bool:
+def within(special: Sequence[bool], general: Sequence[bool]) -> bool:
     return all(g or not s for s, g in zip(special, general, strict=True))
 
 
