@@ -92,7 +92,7 @@ def bucket_function(settings: BucketSpec) -> Callable[[Any, Iterable[pd.DataFram
             if plan.windowed_topics:
                 # After all that it offers: a bucket's records are written in their order.
                 records.append(clock_record(service, clocked(state, plan, rules)))
-            if is_news(wants_ms := wish_ms(state, plan, rules), wished_ms, state.clock_ms):
+            if is_news(wants_ms := wish_ms(state, plan, rules, outputs), wished_ms, state.clock_ms):
                 wished_ms = wants_ms
                 records.append(wish_record(service, number, wants_ms))
             if wished_ms is not None:
