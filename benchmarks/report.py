@@ -39,7 +39,7 @@ _PAIRS = {
 _SAYS = {
     "decode": "`from_avro` and nothing else",
     "identity": "the gatherer's columns through `mapInArrow` and back",
-    "dedup": "`dropDuplicatesWithinWatermark` on topic, key and a hash of the fields, RocksDB",
+    "dedup": "`dropDuplicatesWithinWatermark` on topic, key and a hash of the fields, the same state store",
     "tidings": "Tidings: 100,000 events, 1,000 subscriptions, 80 % redundant, to Kafka",
     "json": "Tidings, the same messages in JSON",
     "hot": "Tidings, 90 % of the messages about one key",

@@ -27,7 +27,9 @@ _SETTINGS: Mapping[str, str] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.session.timeZone": "UTC",
+    # It holds a note for each bucket, a few dozen in all (decision 0023).
     f"{_STATE}.providerClass": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
+    # For directories from before decision 0023: Spark goes on with the store that a checkpoint was made with.
     f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
     f"{_STATE}.rocksdb.trackTotalNumberOfRows": "false",
     # The file system has a checksum beside each file already; these would be as many small files again in every batch.
