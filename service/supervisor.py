@@ -132,9 +132,12 @@ class SupervisedQuery:
         """By Kafka partition, the offset up to which all has been read, and all that follows from it written."""
         try:
             progress = self.last_progress
-            return ends_of(progress["sources"][0]["endOffset"]) if progress else {}
-        except (Py4JError, OSError, LookupError, ValueError):
-            return {}  # Spark is going, or has not begun
+            return ends_of(progress.json) if progress else {}
+        except (Py4JError, OSError):
+            return {}  # Spark is going
+        except (LookupError, ValueError, TypeError, AttributeError) as error:
+            _log.error("nobody is told how far the query is: its progress cannot be read (%s)", error)
+            return {}
 
     @property
     def last_progress(self) -> Any:
@@ -161,13 +164,16 @@ class SupervisedQuery:
             self._query.processAllAvailable()
 
 
-def ends_of(offsets: str) -> dict[str, int]:
-    """Spark's offsets of Kafka, by partition.
+def ends_of(progress: str) -> dict[str, int]:
+    """What Spark says of a batch as JSON: by partition, the offsets of Kafka up to which it read. Nothing before the first batch.
 
-    >>> ends_of('{"publish.b1": {"0": 17, "1": 4}}')
+    Not what PySpark makes of it: there, offsets are the text of a Python dict.
+
+    >>> ends_of('{"sources": [{"endOffset": {"publish.b1": {"0": 17, "1": 4}}}]}')
     {'publish.b1-0': 17, 'publish.b1-1': 4}
     """
-    found = json.loads(offsets)
+    [source] = json.loads(progress)["sources"]
+    found = source["endOffset"] or {}
     return {names.partition_name(topic, int(number)): end for topic, ends in found.items() for number, end in ends.items()}
 
 

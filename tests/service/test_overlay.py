@@ -17,6 +17,7 @@ from producers.publisher import Publisher
 from service.kafka.embedded import EmbeddedKafka
 from service.kafka.java import Java
 from streaming.model.outputs import Outcome
+from streaming.wire.clock import decode_tick
 from streaming.world.records import broker, link, plan, subscription, topic
 from streaming.world.simulator import Simulator
 from testing.service import RunningService, wait_for
@@ -142,6 +143,20 @@ def test_live_and_simulated_brokers_tell_the_same(overlay: Overlay) -> None:
         # Each event in its order; what happens to different events at the same time has none.
         assert sorted(essence(each) for each in overlay.told(want["name"])) == sorted(wanted)
     assert overlay.any.inspect().differences == []
+
+
+def test_ticks_say_how_far_each_service_is(overlay: Overlay) -> None:
+    """Else events end, and windows of them close, only when patience does."""
+    overlay.any.apply(topic("far", window_ms=2_000), subscription("far", topic="far", broker="b5"))
+    overlay.publish("b1", "far", {"what": "fire"})
+    overlay.wait_told("far", 1)
+    published_ms = overlay.any.told("notify.far")[0]["last_ms"]
+
+    def how_far() -> dict[str, int]:
+        ticks = [tick for record in overlay.any.read("clock") if (tick := decode_tick(record))]
+        return {tick.service: tick.done_ms or 0 for tick in ticks}
+
+    wait_for("both to be past it", lambda: len(far := how_far()) == len(HOSTS) and min(far.values()) > published_ms)
 
 
 def test_the_gatherer_moves_and_nothing_is_told_twice_or_lost(overlay: Overlay) -> None:

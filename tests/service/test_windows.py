@@ -163,6 +163,7 @@ def test_windows_hold_what_the_log_holds_through_three_brokers_and_a_crash(servi
     assert old == late, "what is late stands there, and nothing of the events, which are not"
     wait_for("the books to balance", lambda: service.books().balanced)
     wait_for("what windows ask for to add up", lambda: adds_up(service))
+    assert not service.books().left_out["patience_ms"], "brokers said how far they are, and nobody was waited for in vain"
     # Else there is always one window more that only one of the two has told by now.
     service.apply(delete=("subscription/e45",))
     service.wait_as_reference(60)
