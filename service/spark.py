@@ -52,8 +52,13 @@ class StartingSpark:
     def wait(self) -> SparkSession:
         """The session, when it is there. What went wrong, goes wrong here."""
         session = self._session.result()
-        self._directory.record_process("Spark", session.sparkContext._gateway.proc.pid)
+        self._directory.record_process("Spark", self.pid)
         return session
+
+    @property
+    def pid(self) -> int:
+        """The process id of its Java machine; waits for it."""
+        return int(self._session.result().sparkContext._gateway.proc.pid)
 
     def stop(self) -> None:
         """Stop the session, even if it has only just come."""

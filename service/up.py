@@ -61,6 +61,12 @@ class StartedService:
     keeper: ControlKeeper
     queries: Queries
     launch: Callable[[Pipeline], SupervisedQuery]
+    spark_pid: int
+
+    @property
+    def java(self) -> dict[str, int]:
+        """Its Java machines, by what they are called in a profile."""
+        return {"java spark": self.spark_pid} | ({"java kafka": self.kafka.pid} if self.kafka is not None else {})
 
     def watch(self, stopping: threading.Event) -> None:
         """Return when asked to stop; raise when a part of the service has failed."""
@@ -133,7 +139,9 @@ class Service:
         ticker.start()
         self._exits.callback(ticker.stop)
         keeper.start()
-        started = StartedService(connection.bootstrap, metrics_address, directory, kafka, keeper, self._queries, launch)
+        started = StartedService(
+            connection.bootstrap, metrics_address, directory, kafka, keeper, self._queries, launch, spark.pid
+        )
         self._warm_up(started)
         forget_old(directory)
         self._ready = True
@@ -228,7 +236,7 @@ class Service:
         self._say("starting Spark")
         settings = self.config.spark
         spark = starting.wait()
-        java_pid = spark.sparkContext._gateway.proc.pid
+        java_pid = starting.pid
         spec = self._query_spec(directory, connection, identity)
         read = names.input_pattern(hosted_by(self.config))
 
