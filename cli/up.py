@@ -51,7 +51,7 @@ def up(
     # Imported after the settings are read: whoever has one wrong should not wait for Spark.
     from rich.console import Console
 
-    from service.profile.profiling import Profile, profiled
+    from service.profile.profiling import FlameGraph, profiled
     from service.up import Service
 
     console = Console(stderr=True, highlight=False)
@@ -59,7 +59,7 @@ def up(
     def say(line: str) -> None:
         console.print(line, style="dim", markup=False, soft_wrap=True)
 
-    wanted = Profile(profile, profile_seconds) if profile else None
+    wanted = FlameGraph(profile, profile_seconds) if profile else None
     if wanted:
         wanted.check(say)
     service = Service(settings, say)

@@ -31,7 +31,7 @@ _STOP_S = 30.0
 
 
 @dataclass(frozen=True)
-class Profile:
+class FlameGraph:
     """What was asked for: a page at ``file``, of so many ``seconds``."""
 
     file: Path
@@ -49,7 +49,7 @@ class Profile:
 
 
 @contextlib.contextmanager
-def profiled(profile: Profile | None, java: Mapping[str, int], folder: Path, say: Callable[[str], None]) -> Iterator[None]:
+def profiled(profile: FlameGraph | None, java: Mapping[str, int], folder: Path, say: Callable[[str], None]) -> Iterator[None]:
     """A profile is made meanwhile, if one is asked for."""
     if profile is None:
         yield
@@ -68,7 +68,7 @@ class Profiling(threading.Thread):
     Has a folder to itself, which is gone afterwards.
     """
 
-    def __init__(self, profile: Profile, java: Mapping[str, int], folder: Path, say: Callable[[str], None]) -> None:
+    def __init__(self, profile: FlameGraph, java: Mapping[str, int], folder: Path, say: Callable[[str], None]) -> None:
         super().__init__(name="profile", daemon=True)
         self._profile, self._java, self._folder = profile, java, folder
         self._tell = say

@@ -67,9 +67,12 @@ def find_py_spy() -> Path:
 
 
 def py_spy_command(program: Path, pid: int, seconds: int, out: Path, *, with_children: bool) -> list[str]:
-    """Sample what runs in a Python process, function by function; what waits is left out."""
-    words = ["record", "--pid", pid, "--duration", seconds, "--rate", HERTZ, "--format", "raw", "--function", "--output", out]
-    return [str(program), *map(str, words), *(["--subprocesses"] if with_children else [])]
+    """Sample what runs in a Python process, function by function; what waits is left out.
+
+    The process is not paused for that: pausing wakes all its threads, and on a busy machine they would be taken for busy, too.
+    """
+    words = ["record", "--pid", pid, "--duration", seconds, "--rate", HERTZ, "--format", "raw", "--output", out]
+    return [str(program), *map(str, words), "--function", "--nonblocking", *(["--subprocesses"] if with_children else [])]
 
 
 def page_command(java: Java, jar: Path, stacks: Path, title: str, page: Path) -> list[str]:

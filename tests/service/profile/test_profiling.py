@@ -14,7 +14,7 @@ import pytest
 from service.kafka.jars import profile_jar
 from service.kafka.java import Java
 from service.profile import profiling
-from service.profile.profiling import Profile, profiled
+from service.profile.profiling import FlameGraph, profiled
 from service.profile.samplers import Sampler, sampled
 from testing.service import RunningService, wait_for
 from tidings.errors import CannotRun
@@ -53,7 +53,7 @@ def test_a_profiler_that_does_not_end_is_ended(tmp_path: Path, monkeypatch: pyte
 def test_a_file_that_cannot_be_written_is_refused_before_anything_starts(tmp_path: Path):
     for file in (tmp_path, tmp_path / "none" / "page.html"):
         with pytest.raises(CannotRun, match="cannot write the profile"):
-            Profile(file, 1).check(pytest.fail)
+            FlameGraph(file, 1).check(pytest.fail)
 
 
 def test_without_py_spy_the_profile_is_of_java_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -63,7 +63,7 @@ def test_without_py_spy_the_profile_is_of_java_alone(tmp_path: Path, monkeypatch
     monkeypatch.setattr(profiling, "find_py_spy", none)
     monkeypatch.setattr(profiling, "profile_jar", lambda: tmp_path / "a.jar")
     said: list[str] = []
-    Profile(tmp_path / "page.html", 1).check(said.append)
+    FlameGraph(tmp_path / "page.html", 1).check(said.append)
     assert said == ["the profile will lack Python: py-spy is not installed: pip install it"]
 
 
@@ -73,7 +73,7 @@ def test_whatever_goes_wrong_is_said_and_leaves_nothing(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(profiling, "profile_jar", no_network)
     said: list[str] = []
-    with profiled(Profile(tmp_path / "page.html", 1), {}, tmp_path / "profile", said.append):
+    with profiled(FlameGraph(tmp_path / "page.html", 1), {}, tmp_path / "profile", said.append):
         pass
     assert said == ["there is no profile: cannot fetch it: no network?"]
     assert list(tmp_path.iterdir()) == []
