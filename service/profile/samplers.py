@@ -81,7 +81,7 @@ def _wait(processes: Sequence[subprocess.Popen[bytes]], seconds: float, stopping
             interrupted, deadline = True, min(deadline, time.monotonic() + _GRACE_S / 4)
             for process in processes:
                 process.send_signal(signal.SIGINT)
-        time.sleep(0.1)
+        time.sleep(0.3)
 
 
 def _first_words(sampler: Sampler, code: int) -> str:

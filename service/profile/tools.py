@@ -16,8 +16,9 @@ from pathlib import Path
 from service.kafka.java import Java
 from tidings.errors import CannotRun
 
-HERTZ = 100
-"""Samples of a second at work: each stands for ten milliseconds of a processor, in Java and in Python."""
+HERTZ = 97
+"""Samples of a second at work: each stands for ten milliseconds of a processor, in Java and in Python. A prime, as much of what a
+service does comes round a hundred times a second or ten times: it would be seen always, or never."""
 _CONVERTER = "one.converter.Main"
 _PLATFORMS = {
     ("Linux", "x86_64"): "linux-x64",
@@ -53,7 +54,7 @@ class AsyncProfiler:
         """Sample the processor time of a Java machine, thread by thread."""
         # A timer for each thread: it counts what perf would, and needs nobody's leave. macOS has only one for all.
         event = "ctimer" if platform.system() == "Linux" else "itimer"
-        words = ["-d", seconds, "-e", event, "-i", 1_000_000_000 // HERTZ, "-t", "-n", "-o", "collapsed", "-f", out]
+        words = ["-d", seconds, "-e", event, "-i", 1_000_000_000 // HERTZ, "-t", "-s", "-n", "-o", "collapsed", "-f", out]
         return [str(self.program), *map(str, words), "--libpath", str(self.library), str(pid)]
 
 
@@ -76,6 +77,6 @@ def py_spy_command(program: Path, pid: int, seconds: int, out: Path, *, with_chi
 
 
 def page_command(java: Java, jar: Path, stacks: Path, title: str, page: Path) -> list[str]:
-    """Make one page, which needs no other file, of stacks."""
+    """Make one page of stacks, which needs no other file: the roots on top, as Spark's stacks are higher than a screen."""
     converter = [str(java.path), "-XX:+UseSerialGC", "-cp", str(jar), _CONVERTER]
-    return [*converter, "-o", "html", "--title", title, str(stacks), str(page)]
+    return [*converter, "-o", "html", "--inverted", "--minwidth", "0.1", "--title", title, str(stacks), str(page)]

@@ -8,6 +8,8 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,7 @@ from service.kafka.java import Java
 from service.profile import profiling
 from service.profile.profiling import FlameGraph, profiled
 from service.profile.samplers import Sampler, sampled
+from service.up import StartedService
 from testing.service import RunningService, wait_for
 from tidings.errors import CannotRun
 
@@ -84,6 +87,12 @@ def test_no_profile_is_made_unless_asked_for(tmp_path: Path):
         assert "profile" not in {thread.name for thread in threading.enumerate()}
 
 
+def test_with_a_kafka_of_ones_own_only_spark_is_profiled():
+    nothing: dict[str, Any] = dict.fromkeys(("bootstrap", "metrics_address", "directory", "keeper", "queries", "launch"))
+    assert StartedService(**nothing, kafka=None, spark_pid=7).java == {"java spark": 7}
+    assert StartedService(**nothing, kafka=SimpleNamespace(pid=8), spark_pid=7).java == {"java spark": 7, "java kafka": 8}
+
+
 def stacks_of(page: Path, java: Java) -> str:
     """What stands on a page, as the converter reads it back."""
     back = page.with_suffix(".collapsed")
@@ -102,7 +111,7 @@ def test_a_service_is_profiled_while_it_runs(tmp_path: Path, java: Java):
         stacks = stacks_of(page, java)
     assert not (tmp_path / "dir" / "profile").exists()
     assert {line.split(";")[0] for line in stacks.splitlines()} >= {"java spark", "java kafka", "python worker"}
-    for frame in ("org/apache/spark/", "kafka/", "(streaming/spark/events.py:"):
+    for frame in (";MicroBatchExecution.", "java kafka;[", "(streaming/spark/events.py:"):
         assert frame in stacks
     assert sys.executable not in page.read_text(), "no command lines: they are nobody's business"
     assert os.fspath(tmp_path) not in page.read_text()
