@@ -46,7 +46,7 @@ from tidings.properties import secrets_in
 if TYPE_CHECKING:
     from service.kafka.embedded import EmbeddedKafka
 
-_WARM_BATCHES = 3
+_WARM_BATCHES = 2
 _WARM_S = 45.0
 
 

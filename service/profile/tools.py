@@ -13,7 +13,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from service.kafka.java import Java
+from service.kafka.java import COMPILED_ONCE, Java
 from tidings.errors import CannotRun
 
 HERTZ = 97
@@ -78,5 +78,5 @@ def py_spy_command(program: Path, pid: int, seconds: int, out: Path, *, with_chi
 
 def page_command(java: Java, jar: Path, stacks: Path, title: str, page: Path) -> list[str]:
     """Make one page of stacks, which needs no other file: the roots on top, as Spark's stacks are higher than a screen."""
-    converter = [str(java.path), "-XX:+UseSerialGC", "-cp", str(jar), _CONVERTER]
+    converter = [str(java.path), *COMPILED_ONCE, "-cp", str(jar), _CONVERTER]
     return [*converter, "-o", "html", "--inverted", "--minwidth", "0.1", "--title", title, str(stacks), str(page)]
