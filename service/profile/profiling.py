@@ -1,7 +1,7 @@
 """`tidings up --profile`: when the service is ready, its processes are sampled for a while, and a flame graph of that is written.
 
-Java and Python are on one page, and equally wide: a sample is ten milliseconds of a processor in both. Whatever goes wrong is
-said, and the service goes on.
+Java and Python are on one page, and as wide as the processor time they used, in milliseconds. Whatever goes wrong is said, and
+the service goes on.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ import os
 import shutil
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from service.kafka.jars import profile_jar
 from service.kafka.java import find_java
-from service.profile.samplers import OF_JAVA, OF_PYTHON, Sampler, daemons_below, sampled
+from service.profile.samplers import OF_JAVA, OF_PYTHON, Sampler, daemons_below, own_ms, sampled, used_ms
 from service.profile.stacks import collapsed, joined
 from service.profile.tools import HERTZ, AsyncProfiler, find_py_spy, page_command, py_spy_command
 from tidings.errors import CannotRun, TidingsError
@@ -94,10 +96,11 @@ class Profiling(threading.Thread):
         jar = profile_jar()
         self._say(f"profiling for {self._profile.seconds} s")
         samplers = [*self._of_java(jar), *self._of_python()]
-        stacks = joined(sampled(samplers, self._profile.seconds, self._stopping, self._say))
+        start_s = time.monotonic()
+        stacks = joined(sampled(samplers, self._profile.seconds, self._stopping, self._say), 1000 / HERTZ)
         if not stacks:
             raise CannotRun("nothing was seen at work; sample for longer (--profile-seconds)")
-        self._write_page(jar, stacks)
+        self._write_page(jar, stacks, min(self._profile.seconds, time.monotonic() - start_s))
 
     def _of_java(self, jar: Path) -> list[Sampler]:
         try:
@@ -122,15 +125,14 @@ class Profiling(threading.Thread):
         for name, pid in [("python driver", os.getpid()), *(("python worker", daemon) for daemon in daemons)]:
             out = self._folder / f"python-{pid}.collapsed"
             command = py_spy_command(program, pid, self._profile.seconds, out, with_children=pid in daemons)
-            found.append(Sampler(name, command, out, OF_PYTHON))
+            found.append(Sampler(name, command, out, OF_PYTHON, partial(used_ms if pid in daemons else own_ms, pid)))
         return found
 
-    def _write_page(self, jar: Path, stacks: Mapping[str, int]) -> None:
+    def _write_page(self, jar: Path, stacks: Mapping[str, int], seconds: float) -> None:
         lines, page = self._folder / "all.collapsed", self._folder / "page.html"
         lines.write_text(collapsed(stacks))
-        samples = sum(stacks.values())
-        worked = f"{samples / HERTZ:.1f} s of processors"
-        title = f"Tidings, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC: {worked} within {self._profile.seconds} s"
+        worked = f"{sum(stacks.values()) / 1000:.1f} s of processors"
+        title = f"Tidings, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC: {worked} within {seconds:.0f} s"
         done = subprocess.run(
             page_command(find_java(), jar, lines, title, page), capture_output=True, text=True, timeout=_PAGE_S, check=False
         )

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 
+from service.profile.stacks import SeenStacks
 from streaming.spark import DAEMON
 
 OF_PYTHON = (
@@ -33,6 +34,8 @@ class Sampler:
     out: Path
     advice: str
     """What to do if it is not allowed to look."""
+    used_ms: Callable[[], float] | None = None
+    """The processor time that the program has used so far, if its profiler cannot tell work from waiting for a processor."""
 
     @property
     def words(self) -> Path:
@@ -42,15 +45,17 @@ class Sampler:
 
 def sampled(
     samplers: Sequence[Sampler], seconds: float, stopping: threading.Event, say: Callable[[str], None]
-) -> list[tuple[str, str]]:
-    """Run all of them; returns the stacks of each program. ``stopping`` ends them early, with what they have."""
+) -> list[SeenStacks]:
+    """Run all of them; returns what each saw. ``stopping`` ends them early, with what they have."""
+    before_ms = [sampler.used_ms() if sampler.used_ms else 0.0 for sampler in samplers]
     with contextlib.ExitStack() as exits:
         running = [(sampler, exits.enter_context(_running(sampler))) for sampler in samplers]
         _wait([process for _, process in running], seconds + _GRACE_S, stopping)
     found = []
-    for sampler, process in running:
+    for (sampler, process), used_ms in zip(running, before_ms, strict=True):
         with contextlib.suppress(FileNotFoundError):
-            found.append((sampler.program, sampler.out.read_text(errors="replace")))
+            used = max(0.0, sampler.used_ms() - used_ms) if sampler.used_ms else None
+            found.append(SeenStacks(sampler.program, sampler.out.read_text(errors="replace"), used))
         if process.returncode != 0:
             say(f"the profile lacks {sampler.program}: {_first_words(sampler, process.returncode)}; {sampler.advice}")
     return found
@@ -88,6 +93,25 @@ def _first_words(sampler: Sampler, code: int) -> str:
     lines = (line.strip() for line in sampler.words.read_text(errors="replace").splitlines())
     said = next((line for line in lines if line and not line.startswith("py-spy>")), f"exit code {code}")
     return f"{Path(sampler.command[0]).name} says {said!r}"
+
+
+def used_ms(pid: int) -> float:
+    """The processor time of a process and of its children, those that have ended too; 0 if it is gone."""
+    used_s = 0.0
+    with contextlib.suppress(psutil.Error):
+        process = psutil.Process(pid)
+        used_s += sum(process.cpu_times()[:4])
+        for child in process.children():
+            with contextlib.suppress(psutil.Error):
+                used_s += sum(child.cpu_times()[:2])
+    return used_s * 1000
+
+
+def own_ms(pid: int) -> float:
+    """The processor time of a process alone; 0 if it is gone."""
+    with contextlib.suppress(psutil.Error):
+        return sum(psutil.Process(pid).cpu_times()[:2]) * 1000
+    return 0.0
 
 
 def daemons_below(java_pid: int) -> list[int]:

@@ -1,13 +1,15 @@
 """Stacks as the profilers write them, one line for each and how often it was seen, put together under one root for each program.
 
-`main;run;work 12` is a line: frames from the outermost to the innermost, and a number of samples.
+`main;run;work 12` is a line: frames from the outermost to the innermost, and a number of samples; of milliseconds once it is
+joined, as a sample is not worth the same in all programs.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 _LINE = re.compile(r"(?P<frames>.+) (?P<count>\d+)")
 _PROCESS = re.compile(r"process \d+:")
@@ -15,13 +17,28 @@ _THREAD = re.compile(r"\[(?P<name>.*) tid=\d+\]")
 _OF_ONE_THREAD = re.compile(r"\[id = .*|\bfor (?:task|query) .*|[0-9a-f]{8}-[0-9a-f-]{27}|[-#@. ]*\d+")
 
 
-def joined(programs: Iterable[tuple[str, str]]) -> dict[str, int]:
-    """The stacks of several programs, each with the name of its program outermost; of the same stack all samples together."""
-    found: Counter[str] = Counter()
-    for program, text in programs:
-        for frames, count in _stacks(text):
-            found[";".join([program, *frames])] += count
-    return dict(found)
+@dataclass(frozen=True)
+class SeenStacks:
+    """What was seen of a program, as its profiler wrote it; and the processor time it used meanwhile, where that is known."""
+
+    program: str
+    text: str
+    used_ms: float | None = None
+
+
+def joined(programs: Iterable[SeenStacks], sample_ms: float) -> dict[str, int]:
+    """The milliseconds of each stack, the name of its program outermost.
+
+    A sample is worth ``sample_ms``, but all of a program no more than it used.
+    """
+    found: defaultdict[str, float] = defaultdict(float)
+    for seen in programs:
+        stacks = list(_stacks(seen.text))
+        samples = sum(count for _, count in stacks)
+        each_ms = sample_ms if seen.used_ms is None else min(sample_ms, seen.used_ms / max(1, samples))
+        for frames, count in stacks:
+            found[";".join([seen.program, *frames])] += count * each_ms
+    return {stack: max(1, round(ms)) for stack, ms in found.items()}
 
 
 def collapsed(stacks: Mapping[str, int]) -> str:

@@ -17,8 +17,7 @@ from service.kafka.java import COMPILED_ONCE, Java
 from tidings.errors import CannotRun
 
 HERTZ = 97
-"""Samples of a second at work: each stands for ten milliseconds of a processor, in Java and in Python. A prime, as much of what a
-service does comes round a hundred times a second or ten times: it would be seen always, or never."""
+"""Samples of a second at work. A prime: what comes round a hundred times a second, or ten times, is seen always or never."""
 _CONVERTER = "one.converter.Main"
 _PLATFORMS = {
     ("Linux", "x86_64"): "linux-x64",

@@ -18,6 +18,7 @@ from service.kafka.java import Java
 from service.profile import profiling
 from service.profile.profiling import FlameGraph, profiled
 from service.profile.samplers import Sampler, sampled
+from service.profile.stacks import SeenStacks
 from service.up import StartedService
 from testing.service import RunningService, wait_for
 from tidings.errors import CannotRun
@@ -33,7 +34,7 @@ def test_what_one_cannot_look_into_the_others_still_do(tmp_path: Path):
     said: list[str] = []
     refused = sampler(tmp_path, "python driver", "echo 'py-spy> hello'; echo 'Permission Denied: try again' >&2; exit 1")
     found = sampled([sampler(tmp_path, "java spark", 'echo "a;b 3" > "$out"'), refused], 1, threading.Event(), said.append)
-    assert found == [("java spark", "a;b 3\n")]
+    assert found == [SeenStacks("java spark", "a;b 3\n")]
     assert said == ["the profile lacks python driver: sh says 'Permission Denied: try again'; do something about it"]
 
 
@@ -42,7 +43,7 @@ def test_a_service_that_stops_has_what_was_seen_until_then(tmp_path: Path):
     interrupted = sampler(tmp_path, "java spark", "trap 'echo a 1 > \"$out\"; exit 0' INT; while :; do sleep 0.05; done")
     start_s = time.monotonic()
     threading.Timer(0.5, stopping.set).start()  # by then the shell has set its trap
-    assert sampled([interrupted], 60, stopping, pytest.fail) == [("java spark", "a 1\n")]
+    assert sampled([interrupted], 60, stopping, pytest.fail) == [SeenStacks("java spark", "a 1\n")]
     assert time.monotonic() - start_s < 5
 
 
