@@ -23,6 +23,13 @@ def up(
     metrics_port: Annotated[int | None, typer.Option(help="Loopback port of /metrics.", show_default="9464")] = None,
     brokers: Annotated[str | None, typer.Option(help="The brokers this process serves, with commas.", show_default="all")] = None,
     port: Annotated[int | None, typer.Option(help="Port of the embedded Kafka.", show_default="a free one")] = None,
+    profile: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="When ready, sample Java and Python, and write a flame graph (HTML).", show_default=False
+        ),
+    ] = None,
+    profile_seconds: Annotated[int, typer.Option(min=1, max=86_400, help="How long --profile samples.")] = 60,
 ) -> None:
     """Run the service until SIGTERM or Ctrl-C.
 
@@ -44,22 +51,31 @@ def up(
     # Imported after the settings are read: whoever has one wrong should not wait for Spark.
     from rich.console import Console
 
+    from service.profile.profiling import FlameGraph, profiled
     from service.up import Service
 
     console = Console(stderr=True, highlight=False)
-    service = Service(settings, lambda line: console.print(f"[dim]{line}[/dim]"))
+
+    def say(line: str) -> None:
+        console.print(line, style="dim", markup=False, soft_wrap=True)
+
+    wanted = FlameGraph(profile, profile_seconds) if profile else None
+    if wanted:
+        wanted.check(say)
+    service = Service(settings, say)
     with _Asked() as asked:
         try:
             started = service.start()
             asked.only_note()
-            console.print(f"[dim]metrics at http://{started.metrics_address}/metrics; Ctrl-C stops[/dim]")
+            say(f"metrics at http://{started.metrics_address}/metrics; Ctrl-C stops")
             print(f"ready bootstrap={started.bootstrap}", flush=True)
-            started.watch(asked.to_stop)
+            with profiled(wanted, started.java, started.directory.path / "profile", say):
+                started.watch(asked.to_stop)
         except _StopAsked:
             pass  # asked while starting: what was started is stopped already
         finally:
             asked.only_note()
-            console.print("[dim]stopping[/dim]")
+            say("stopping")
             service.stop()
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from service.directory.directory import ServiceDirectory
 from service.kafka.class_archive import ClassArchive
 from service.kafka.jars import spark_jars
-from service.kafka.java import Java
+from service.kafka.java import COMPILED_LATE, Java
 from service.watch.spark_logs import logging_option
 from tidings.config import Spark
 
@@ -30,18 +30,21 @@ class StartingSpark:
         self._class_path = ""
         executor = ThreadPoolExecutor(1, "spark-start")
         self._session = executor.submit(self._start)
+        if self._local:
+            executor.submit(self._begin_python)
         executor.shutdown(wait=False)
 
     def _start(self) -> SparkSession:
         from streaming.spark.session import class_path, start_session
 
+        archive = self._archive.options() if self._local else ()
         session = start_session(
             self._settings.master,
             self._jars,
             shuffle_partitions=self._settings.shuffle_partitions,
             driver_memory=self._settings.driver_memory,
             ui=self._settings.ui,
-            java_options=[logging_option(self._directory.logs), *(self._archive.options() if self._local else ())],
+            java_options=[*COMPILED_LATE, logging_option(self._directory.logs), *archive],
             stderr=self._directory.logs / "spark.err",
             local_dir=self._directory.path / "spark",
             redact=self._secrets,
@@ -49,11 +52,26 @@ class StartingSpark:
         self._class_path = class_path(session)
         return session
 
+    def _begin_python(self) -> None:
+        """Have Spark start its Python daemon by a job of nothing: while that imports all it needs, the first batch is planned.
+
+        Nobody waits for this. If it fails, as when the service stops at once, the first batch starts the daemon.
+        """
+        context = self._session.result().sparkContext
+        # As in every query. Spark has a daemon for each environment that its workers ask for.
+        context.environment["SPARK_SIMPLIFIED_TRACEBACK"] = "1"
+        context.parallelize(range(1), 1).foreach(abs)
+
     def wait(self) -> SparkSession:
         """The session, when it is there. What went wrong, goes wrong here."""
         session = self._session.result()
-        self._directory.record_process("Spark", session.sparkContext._gateway.proc.pid)
+        self._directory.record_process("Spark", self.pid)
         return session
+
+    @property
+    def pid(self) -> int:
+        """The process id of its Java machine; waits for it."""
+        return int(self._session.result().sparkContext._gateway.proc.pid)
 
     def stop(self) -> None:
         """Stop the session, even if it has only just come."""

@@ -47,7 +47,7 @@ from tidings.properties import secrets_in
 if TYPE_CHECKING:
     from service.kafka.embedded import EmbeddedKafka
 
-_WARM_BATCHES = 3
+_WARM_BATCHES = 2
 _WARM_S = 45.0
 
 
@@ -62,6 +62,12 @@ class StartedService:
     keeper: ControlKeeper
     queries: Queries
     launch: Callable[[Pipeline], SupervisedQuery]
+    spark_pid: int
+
+    @property
+    def java(self) -> dict[str, int]:
+        """Its Java machines, by what they are called in a profile."""
+        return {"java spark": self.spark_pid} | ({"java kafka": self.kafka.pid} if self.kafka is not None else {})
 
     def watch(self, stopping: threading.Event) -> None:
         """Return when asked to stop; raise when a part of the service has failed."""
@@ -137,7 +143,9 @@ class Service:
         ticker.start()
         self._exits.callback(ticker.stop)
         keeper.start()
-        started = StartedService(connection.bootstrap, metrics_address, directory, kafka, keeper, self._queries, launch)
+        started = StartedService(
+            connection.bootstrap, metrics_address, directory, kafka, keeper, self._queries, launch, spark.pid
+        )
         self._warm_up(started)
         ticker.rest()
         forget_old(directory)
@@ -238,7 +246,7 @@ class Service:
         self._say("starting Spark")
         settings = self.config.spark
         spark = starting.wait()
-        java_pid = spark.sparkContext._gateway.proc.pid
+        java_pid = starting.pid
         spec = self._query_spec(directory, connection, identity)
         read = names.input_pattern(hosted_by(self.config))
 

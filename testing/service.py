@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -56,10 +56,12 @@ class RunningService:
         self._env = env
 
     @classmethod
-    def start(cls, directory: Path, env: Mapping[str, str] | None = None, timeout_s: float = _READY_S) -> Self:
+    def start(
+        cls, directory: Path, env: Mapping[str, str] | None = None, timeout_s: float = _READY_S, options: Sequence[str] = ()
+    ) -> Self:
         """Start a service and wait until it is ready."""
         settings = {"TIDINGS_SERVICE_METRICS_PORT": "0", **(env or {})}
-        process = launch(directory, settings)
+        process = launch(directory, settings, options)
         stdout = directory.with_suffix(".stdout")
 
         def ready() -> str | None:
@@ -135,8 +137,8 @@ class RunningService:
             raise AssertionError("\n".join([f"{error}; {len(found)} differ:", *found[:8]])) from None
 
 
-def launch(directory: Path, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def launch(directory: Path, env: Mapping[str, str], options: Sequence[str] = ()) -> subprocess.Popen[bytes]:
     """Start `tidings up` and do not wait."""
-    command = [sys.executable, "-m", "tidings", "up", "--dir", str(directory)]
+    command = [sys.executable, "-m", "tidings", "up", "--dir", str(directory), *options]
     with directory.with_suffix(".stdout").open("wb") as out, directory.with_suffix(".stderr").open("wb") as err:
         return subprocess.Popen(command, stdout=out, stderr=err, env={**os.environ, **env}, start_new_session=True)

@@ -21,7 +21,7 @@ import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -33,7 +33,7 @@ from confluent_kafka.admin import AdminClient
 from service.directory.directory import LEAST_FREE_MB, replace_text, require_space
 from service.kafka.class_archive import ClassArchive
 from service.kafka.jars import kafka_jars
-from service.kafka.java import Java
+from service.kafka.java import COMPILED_LATE, COMPILED_ONCE, Java
 from service.kafka.ports import HOST, free_port, is_free
 from service.kafka.secured import AUDIT_LOGGING, Guard
 from tidings import names
@@ -173,13 +173,14 @@ class _Program:
     def archive(self) -> ClassArchive:
         return ClassArchive.of("kafka", self.java, self.jars)
 
-    def command(self, directory: Path, heap_mb: int) -> list[str]:
+    def command(self, directory: Path, heap_mb: int, compiled: Sequence[str] = COMPILED_LATE) -> list[str]:
         """All before the name of the program."""
         return [
             str(self.java.path),
             f"-Xmx{heap_mb}m",
             "-XX:+ExitOnOutOfMemoryError",  # a broker without memory is worse than none: the service sees that it ended
             "-XX:+PerfDisableSharedMem",  # else a file outside the directory
+            *compiled,
             *self.archive.options(),
             f"-Djava.io.tmpdir={directory / 'tmp'}",
             "-Dlog4j2.configurationFile=log4j2.properties",
@@ -267,9 +268,9 @@ def _format_if_new(directory: Path, program: _Program, more: list[str]) -> None:
     if (directory / "data" / "meta.properties").exists():
         return
     cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    command = [*program.command(directory, 256), "kafka.tools.StorageTool", "format", "--standalone", "--ignore-formatted"]
+    command = [*program.command(directory, 256, COMPILED_ONCE), "kafka.tools.StorageTool", "format", "--standalone"]
     # In one word: an id may begin with a dash.
-    command += [f"--cluster-id={cluster}", "--config", "broker.properties", *more]
+    command += ["--ignore-formatted", f"--cluster-id={cluster}", "--config", "broker.properties", *more]
     try:
         with (directory / "kafka.out").open("wb") as out:
             subprocess.run(command, cwd=directory, stdin=subprocess.DEVNULL, stdout=out, stderr=out, timeout=60, check=True)

