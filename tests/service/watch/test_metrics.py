@@ -16,7 +16,7 @@ from streaming.model.books import Books
 class NoKafka:
     """A connection that is never asked for anything."""
 
-    def consumer(self) -> None:
+    def consumer(self, **_: object) -> None:
         return None
 
 
