@@ -44,6 +44,8 @@ _SETTINGS: Mapping[str, str] = {
     "spark.sql.adaptive.enabled": "false",
     # A query with nothing to read asks Kafka whether that is still so: a hundred times a second, if nobody says otherwise.
     "spark.sql.streaming.pollingDelay": "100ms",
+    # Every batch is described for Spark's own page, whether anybody looks or not: as briefly as may be.
+    "spark.sql.ui.explainMode": "simple",
     "spark.ui.showConsoleProgress": "false",
     # Settings and options of these names are shown without their values; the last is the one that holds what is hidden.
     "spark.redaction.regex": r"(?i)secret|password|token|access[.]?key|jaas|credential|private|keystore[.]key|redaction[.]string",
