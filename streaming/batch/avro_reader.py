@@ -14,13 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from streaming.batch.rows import NO_SOURCE, NOT_SAID, Bools, Ints
+from streaming.batch.rows import NO_SOURCE, NOT_SAID, Bools, Ints, starts_of
+from streaming.batch.texts import BOOLEAN, DOUBLE, LIST, LONG, NULL, STRING, Texts, TextSpans, no_texts, nowhere
 from streaming.wire.avro import HEADER_BYTES, schema
 from streaming.wire.message import MessageLimits
 from tidings.values import SOURCE_SEED
 
-_NULL, _BOOLEAN, _LONG, _DOUBLE, _STRING, _LIST = range(6)
-"""The kinds of a field's value, in the order of the union in `message.avsc`."""
 _VARINT_BYTES = 10
 _FEW = 8
 _MANY_FIELDS, _MANY_ITEMS = 32, 16
@@ -41,6 +40,8 @@ class AvroColumns:
     """A number for each fact, message after message."""
     count: Ints
     """How many facts each message states."""
+    texts: Texts
+    """Where all that they say stands."""
 
 
 def read_avro(values: Sequence[bytes], events: Ints, limits: MessageLimits) -> AvroColumns:
@@ -50,25 +51,44 @@ def read_avro(values: Sequence[bytes], events: Ints, limits: MessageLimits) -> A
     """
     if not values:
         none = np.empty(0, dtype=np.int64)
-        return AvroColumns(none.astype(bool), none, none, none, none)
+        return AvroColumns(none.astype(bool), none, none, none, none, no_texts())
     reader = _Reader(values, limits)
-    reader.name(reader.rows, limits.key_bytes)
-    reader.name(reader.rows, limits.key_bytes)
+    topic = reader.name(reader.rows, limits.key_bytes)
+    key = reader.name(reader.rows, limits.key_bytes)
     facts = reader.fields(limits)
     source = reader.optional_name(limits.key_bytes)
-    reader.optional_name(limits.key_bytes)
+    message_id = reader.optional_name(limits.key_bytes)
     published_ms = reader.optional_time()
     reader.refuse(reader.rows, reader.at[reader.rows] != reader.end[reader.rows])
     reader.check_texts()
     plain = reader.good
     facts = Spans(*(column[plain[facts.message]] for column in facts))
+    count = np.bincount(facts.message, minlength=len(values))
+    published_ms = np.where(plain, published_ms, NOT_SAID)
     return AvroColumns(
         plain=plain,
-        published_ms=np.where(plain, published_ms, NOT_SAID),
+        published_ms=published_ms,
         source=_sources(reader.buffer, source, plain),
         facts=_numbers(reader.buffer, facts, events),
-        count=np.bincount(facts.message, minlength=len(values)),
+        count=count,
+        texts=Texts(
+            buffer=reader.buffer,
+            topic=_spread(topic, len(values)),
+            key=_spread(key, len(values)),
+            source=_spread(source, len(values)),
+            id=_spread(message_id, len(values)),
+            published_ms=published_ms,
+            facts=TextSpans(facts.start, facts.stop),
+            starts=starts_of(count),
+        ),
     )
+
+
+def _spread(found: Spans, messages: int) -> TextSpans:
+    """A text for each message, where not all have one."""
+    spans = nowhere(messages)
+    spans.start[found.message], spans.stop[found.message] = found.start, found.stop
+    return spans
 
 
 class Spans(NamedTuple):
@@ -205,19 +225,19 @@ class _Reader:
     def _value(self, rows: Ints) -> None:
         rows = rows[self.good[rows]]
         kind = self.varint(rows)
-        self.refuse(rows, (kind < _NULL) | (kind > _LIST))
-        if len(of := rows[kind == _STRING]):
+        self.refuse(rows, (kind < NULL) | (kind > LIST))
+        if len(of := rows[kind == STRING]):
             self.text(of[self.good[of]])
-        if len(of := rows[kind == _LONG]):
+        if len(of := rows[kind == LONG]):
             self.varint(of)
-        if len(of := rows[kind == _BOOLEAN]):
+        if len(of := rows[kind == BOOLEAN]):
             self._fixed(of, 1)
             self.refuse(of, self.bytes[np.minimum(self.at[of] - 1, self.end[-1])] > 1)
-        if len(of := rows[kind == _DOUBLE]):
+        if len(of := rows[kind == DOUBLE]):
             self._fixed(of, 8)
             high = self.bytes[self.at[of] - 1] & 0x7F, self.bytes[self.at[of] - 2] & 0xF0
             self.refuse(of, (high[0] == 0x7F) & (high[1] == 0xF0))  # not finite
-        if len(of := rows[kind == _LIST]):
+        if len(of := rows[kind == LIST]):
             self._list(of)
 
     def _fixed(self, rows: Ints, size: int) -> None:

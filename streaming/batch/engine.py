@@ -29,7 +29,6 @@ def process(state: BucketState, shelf: PackedMemory, rows: Rows, setting: Engine
     inputs = {index: read(rows.record(index), setting.limits, setting.ticker) for index in timed}
     start(state, (happened for found in inputs.values() for happened in found))
     desk = BatchDesk(state, setting.plan_at, setting.rules, shelf=shelf)
-    shelf.use(lambda: desk.plan)
     bounds = [0, *_changes(state.version, inputs), len(rows)]
     for lo, hi in pairwise(bounds):
         if lo < hi:

@@ -22,10 +22,15 @@ _text = msgspec.json.Encoder().encode
 @lru_cache(maxsize=8192)
 def event_hash(secret: str, at: Address) -> int:
     """Which event a message is about: Spark's `xxhash64(secret, broker, topic, key)`."""
+    return signed(xxhash.xxh64_intdigest(at.key.encode(), place_bits(secret, at.broker, at.topic)))
+
+
+def place_bits(secret: str, broker: str, topic: str) -> int:
+    """What the numbers of all events of a topic at a broker start from."""
     bits = xxhash.xxh64_intdigest(secret.encode(), _SEED)
-    for part in at:
+    for part in (broker, topic):
         bits = xxhash.xxh64_intdigest(part.encode(), bits)
-    return signed(bits)
+    return bits
 
 
 def fact_hashes(event: int, fields: Mapping[str, Value]) -> list[int]:

@@ -23,6 +23,10 @@ from topology.plan import Plan
 _FIRST_ROWS = 64
 
 
+_REFRESHED = ("next_ms", "wake_ms", "plain", "salt", "first_ms", "last_ms", "sources", "entered_ms")
+"""Columns that follow from a slot, and are wrong while it changes."""
+
+
 class Columns:
     """Numbers of each row; they grow together."""
 
@@ -116,8 +120,6 @@ class PackedMemory:
         self.begin_notes()
         self.forgotten: dict[int, tuple[int, ...]] = {}
         """Rows of which an event has ended, with the salts of those that have not."""
-        self.before_due: Callable[[list[int]], None] = lambda _: None
-        """Called with the rows whose timers are about to fire."""
         self._oldest = 0
 
     # ---- as the dict of slots -----------------------------------------------------------------------------------------
@@ -150,9 +152,8 @@ class PackedMemory:
         return (slot for _, slot in self.items())
 
     def due(self, now_ms: int) -> list[tuple[Address, Slot]]:
-        if found := self.due_rows(now_ms):
-            self.before_due(found)
-        return [self.take(row) for row in self.due_rows(now_ms)]
+        """Where a timer may fire by now: also where the columns do not say yet."""
+        return [self.take(row) for row in sorted({*self.due_rows(now_ms), *self.stale})]
 
     def at(self, chosen: Callable[[str, str], bool]) -> list[tuple[Address, Slot]]:
         wanted = np.array([chosen(*place) for place in self.places] or [False])
@@ -178,7 +179,7 @@ class PackedMemory:
         return sorted(self._rows.values())
 
     def due_rows(self, now_ms: int) -> list[int]:
-        self.refresh()
+        """Where something is to be done by now, as far as the columns say."""
         found: list[int] = np.flatnonzero(self.columns.wake_ms[: len(self.packed)] <= now_ms).tolist()
         return found
 
@@ -236,41 +237,42 @@ class PackedMemory:
 
     # ---- columns ------------------------------------------------------------------------------------------------------
 
-    def use(self, plan: Callable[[], Plan]) -> None:
-        """Timers follow from this plan."""
-        self._plan = plan
-
-    def refresh(self) -> None:
-        """Let the columns say what became of the slots that were in hand."""
-        for row in self.stale:
-            self._refresh(row, *self.in_hand[row])
+    def refresh(self, plan: Plan) -> None:
+        """Let the columns say what became of the slots that were in hand. Timers follow from the plan."""
+        if not self.stale:
+            return
+        rows = list(self.stale)
+        numbers = [self._numbers(row, *self.in_hand[row], plan) for row in rows]
+        columns = self.columns
+        for column, values in zip(_REFRESHED, zip(*numbers, strict=True), strict=True):
+            getattr(columns, column)[rows] = values
         self.changed |= self.stale
         self.stale.clear()
 
-    def _refresh(self, row: int, at: Address, slot: Slot) -> None:
-        columns, topic = self.columns, self._plan().topic(at.topic)
-        next_ms = slot.next_ms(topic)
-        columns.next_ms[row] = next_ms
-        columns.wake_ms[row] = min(next_ms, slot.forget_ms)
-        columns.plain[row] = is_one(slot) and not self.any_full(slot.open[0].knowledge.values())
-        if slot.open:
-            event = slot.open[0]
-            salt = salt_of(event)
-            if columns.salt[row] != salt:
-                if columns.salt[row]:
-                    self.forgotten[row] = tuple(map(salt_of, slot.open))
-                columns.salt[row] = salt
-            columns.first_ms[row], columns.last_ms[row] = event.span.first_ms, event.span.last_ms
-            columns.sources[row] = event.source_count
-            columns.entered_ms[row] = event.entered_ms
+    def _numbers(self, row: int, at: Address, slot: Slot, plan: Plan) -> tuple[int, ...]:
+        """What the columns of `_REFRESHED` are to say of a slot."""
+        columns, next_ms = self.columns, slot.next_ms(plan.topic(at.topic))
+        wake_ms = min(next_ms, slot.forget_ms)
+        if not slot.open:
+            kept = (columns.salt, columns.first_ms, columns.last_ms, columns.sources, columns.entered_ms)
+            return next_ms, wake_ms, False, *(int(column[row]) for column in kept)
+        event = slot.open[0]
+        salt, known = salt_of(event), int(columns.salt[row])
+        if known not in (0, salt):
+            self.forgotten[row] = tuple(map(salt_of, slot.open))
+        plain = is_one(slot) and not self.any_full(event.knowledge.values())
+        return next_ms, wake_ms, plain, salt, event.span.first_ms, event.span.last_ms, event.source_count, event.entered_ms
 
     def any_full(self, registers: Iterable[Register]) -> bool:
         least = self._least_full
-        return any(len(register.claims) >= least and register.is_full(self.bounds) for register in registers)
+        for register in registers:  # noqa: SIM110 (a generator takes longer than what it asks)
+            if len(register.claims) >= least and register.is_full(self.bounds):
+                return True
+        return False
 
     def pack(self) -> None:
         """Put all slots back."""
-        self.refresh()
+        assert not self.stale, "what became of the slots in hand is not in their columns"
         for row, (at, slot) in self.in_hand.items():
             self.packed[row] = pack_slot(at, slot)
         self.in_hand.clear()

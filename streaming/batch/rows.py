@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from streaming.model.entry import Entry, Origin
+from streaming.batch.texts import Ints, Texts
 from streaming.wire.inputs import MARK, MESSAGE, TICK
 from streaming.wire.record import Record
 
-Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 Objects: TypeAlias = npt.NDArray[np.object_]
 
@@ -49,7 +49,10 @@ class Rows:
     starts: Ints
     """Where in ``facts`` those of each row start; one more than there are rows."""
     message: Objects
-    """Messages that had to be decoded to get their numbers; None for others."""
+    """Messages that had to be decoded to get their numbers, or were opened since; None for others."""
+    text: Ints
+    """Of the other plain ones, the number in ``texts``; -1 for all that is not one of them."""
+    texts: Texts
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -57,6 +60,11 @@ class Rows:
     def facts_of(self, index: Ints) -> Ints:
         """Where in ``facts`` those of these rows stand, row by row."""
         return slices(self.starts, index)
+
+    def open(self, index: Ints) -> None:
+        """Put together what plain messages say, for those that are opened."""
+        read = index[self.text[index] >= 0]
+        self.message[read] = self.texts.messages(self.text[read])
 
     def record(self, index: int) -> Record:
         """The record of a row, for those that must be opened."""
@@ -75,7 +83,7 @@ class Rows:
         return self.record(int(np.flatnonzero(at)[0])).entry
 
 
-def in_log_order(columns: Mapping[str, Any], facts: Ints, count: Ints) -> Rows:
+def in_log_order(columns: Mapping[str, Any], facts: Ints, count: Ints, texts: Texts) -> Rows:
     """Rows by append time across partitions, and by offset within each, as `streaming.wire.inputs.in_log_order` has them.
 
     ``facts`` are those of all rows, one after the other as the rows come; ``count`` says how many each row has.
@@ -106,6 +114,8 @@ def in_log_order(columns: Mapping[str, Any], facts: Ints, count: Ints) -> Rows:
         facts=facts[slices(starts_of(count), order)],
         starts=starts_of(count[order]),
         message=_objects(columns["message"])[order],
+        text=_ints(columns["text"])[order],
+        texts=texts,
     )
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from streaming.batch.desk import BatchDesk
+from streaming.batch.ground import Ground
 from streaming.batch.hashing import event_hash, salt_of
 from streaming.batch.memory import PackedMemory, is_one
 from streaming.batch.quick_join import adds, opens
@@ -44,20 +45,20 @@ class Desks:
         self.shelf = PackedMemory("secret", self.rules.bounds)
         self.slow = Desk(BucketState(version=1), lambda _: self.plan, self.rules)
         self.quick = BatchDesk(BucketState(version=1, slots=self.shelf), lambda _: self.plan, self.rules, shelf=self.shelf)
-        self.shelf.use(lambda: self.plan)
+        self._ground = Ground(self.plan, "secret", AT.broker, AT.topic)
         self._offset = 0
 
     def opens(self, message: Message) -> bool:
         """Whether the short way takes the first message about a key."""
-        origin, at = self._origin(), AT._replace(key=message.key)
-        return self._both(opens(self.quick, at, message, *self._numbers(message, origin)) is not None, message, origin)
+        origin = self._origin()
+        return self._both(opens(self.quick, self._ground, message, *self._numbers(message, origin)) is not None, message, origin)
 
     def adds(self, message: Message) -> bool:
         """Whether the short way takes a message about an event that is open."""
         origin, event = self._origin(), self.event(message.key)
         new = [name for name in message.fields if name not in event.knowledge]
         published_ms, _, source = self._numbers(message, origin)
-        return self._both(adds(self.quick, event, new, message, published_ms, origin.append_ms, source), message, origin)
+        return self._both(adds(self.quick, self._ground, event, new, message, published_ms, origin.append_ms, source), message, origin)
 
     def _both(self, taken: bool, message: Message, origin: Origin) -> bool:
         """Gathering takes it in any case; here, too, if the short way has left it, and all as it was."""
