@@ -94,7 +94,16 @@ def batches(records: Records, broker: str, version: int, start_ms: int = _START_
             offset += 1
             event = event_hash(SECRET, Address(broker, *key.decode().split("/", 1)))
             if event % BUCKETS == 0:
-                cells = IS_MESSAGE, kafka_topic, event // BUCKETS % PARTITIONS, offset, start_ms + offset // _PER_MS, key, value, event
+                cells = (
+                    IS_MESSAGE,
+                    kafka_topic,
+                    event // BUCKETS % PARTITIONS,
+                    offset,
+                    start_ms + offset // _PER_MS,
+                    key,
+                    value,
+                    event,
+                )
                 _append(batch, cells)
         cells = KINDS.index(TICK), names.CLOCK, 0, offset, start_ms + offset // _PER_MS, None, tick, 0
         _append(batch, cells)

@@ -6,15 +6,16 @@ is not *plain* and is left to `streaming.wire.message`, which opens it alone. So
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import xxhash
 
-from streaming.batch.rows import NO_SOURCE, NOT_SAID, Bools, Ints, starts_of
+from streaming.batch.arrays import Bools, Ints, starts_of
+from streaming.batch.rows import NO_SOURCE, NOT_SAID
 from streaming.batch.texts import BOOLEAN, DOUBLE, LIST, LONG, NULL, STRING, Texts, TextSpans, no_texts, nowhere
 from streaming.wire.avro import HEADER_BYTES, schema
 from streaming.wire.message import MessageLimits
@@ -25,6 +26,10 @@ _FEW = 8
 _MANY_FIELDS, _MANY_ITEMS = 32, 16
 """Beyond so many fields or items, a few messages are opened one by one sooner than read in step with nobody."""
 _PADDING = bytes(2 * _VARINT_BYTES)
+_WORD = 8
+_MASKS = np.array([2 ** (8 * size) - 1 for size in range(_WORD + 1)], dtype=np.uint64)
+"""By a number of bytes, what leaves only so many of a word."""
+_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 _header = np.frombuffer(schema("message").header, dtype=np.uint8)
 
@@ -109,8 +114,12 @@ class _Reader:
         self.end = np.cumsum(lengths)
         start = self.end - lengths
         self.at = start + HEADER_BYTES
+        self.body = self.at.copy()
+        self._words = np.ndarray(len(self.buffer) - _WORD + 1, dtype="<u8", buffer=self.buffer, strides=(1,))
+        """The eight bytes from each position on."""
         self.good = (lengths > HEADER_BYTES) & (lengths <= limits.message_bytes)
-        self.good &= (self.bytes[np.minimum(start, self.end[-1])[:, None] + np.arange(HEADER_BYTES)] == _header).all(axis=1)
+        self._are_headed = (self.bytes[np.minimum(start, self.end[-1])[:, None] + np.arange(HEADER_BYTES)] == _header).all(axis=1)
+        self.good &= self._are_headed
         self.rows = np.flatnonzero(self.good)
         """Messages that are still read."""
         self._texts: list[Spans] = []
@@ -212,7 +221,7 @@ class _Reader:
             left[rows] -= 1
             rows = rows[(left[rows] > 0) & self.good[rows]]
         self._end_of_block(some)
-        self._refuse_twins(_joined(names))
+        self._refuse_twins(names)
         facts = _joined(found)
         order = np.argsort(facts.message, kind="stable")
         return Spans(*(column[order] for column in facts))
@@ -261,35 +270,56 @@ class _Reader:
 
     # ---- what is looked at in the end ---------------------------------------------------------------------------------
 
-    def _refuse_twins(self, names: Spans) -> None:
-        """A name that stands twice in one message: of two values only one counts, and their order says which."""
-        length = names.stop - names.start
-        begin = self.bytes[np.minimum(names.start[:, None] + np.arange(8), len(self.bytes) - 1)]
-        begin = np.where(np.arange(8) < length[:, None], begin, 0).astype(np.uint8).view(np.uint64)[:, 0]
-        order = np.lexsort((begin, length, names.message))
-        by_name = [column[order] for column in (names.message, length, begin)]
-        alike = np.logical_and.reduce([column[1:] == column[:-1] for column in by_name])
-        suspects = np.unique(by_name[0][1:][alike])
+    def _refuse_twins(self, names: Sequence[Spans]) -> None:
+        """A name that stands twice in one message: of two values only one counts, and their order says which.
+
+        ``names`` has the first of each message, then the second of those that have two, and so on.
+        """
+        if len(names) < 2:
+            return
+        looks = np.tile(-1 - np.arange(len(names)), (len(self.good), 1))  # no two alike where there is none
+        for number, spans in enumerate(names):
+            looks[spans.message, number] = self._look(spans)
+        looks.sort(axis=1)
+        suspects = np.flatnonzero((looks[:, 1:] == looks[:, :-1]).any(axis=1))
         if len(suspects):
-            seen: dict[int, set[bytes]] = {}
-            few = np.isin(names.message, suspects)
-            for message, start, stop in zip(*(column[few].tolist() for column in names), strict=True):
-                named, name = seen.setdefault(message, set()), self.buffer[start:stop]
-                if name in named:
-                    self.refuse(np.array([message]), np.array([True]))
-                named.add(name)
+            self._compare(suspects, _joined(names))
+
+    def _look(self, names: Spans) -> Ints:
+        """A number for each name, the same for the same name and mostly another for others; not negative."""
+        length = names.stop - names.start
+        few = np.minimum(length, _WORD)
+        begin = self._words[names.start] & _MASKS[few]
+        end = self._words[names.stop - few] & _MASKS[few]
+        mixed = (begin * _MIX ^ end) * _MIX ^ length.astype(np.uint64)
+        found: Ints = (mixed >> np.uint64(1)).astype(np.int64)
+        return found
+
+    def _compare(self, messages: Ints, names: Spans) -> None:
+        seen: dict[int, set[bytes]] = {}
+        few = np.isin(names.message, messages)
+        for message, start, stop in zip(*(column[few].tolist() for column in names), strict=True):
+            named, name = seen.setdefault(message, set()), self.buffer[start:stop]
+            if name in named:
+                self.refuse(np.array([message]), np.array([True]))
+            named.add(name)
 
     def check_texts(self) -> None:
         """What is not ASCII must be UTF-8."""
+        other = self.bytes > 0x7F
+        if np.count_nonzero(other) == len(self.good) * np.count_nonzero(_header > 0x7F) and self._are_headed.all():
+            return  # only the headers have such bytes, as it mostly is
+        beyond = np.flatnonzero(other)
+        message = np.searchsorted(self.end, beyond, side="right")  # what is behind the last is padding, and ASCII
+        suspect = np.zeros(len(self.good), dtype=bool)
+        suspect[message[beyond >= self.body[message]]] = True
         texts = _joined(self._texts)
-        beyond = np.zeros(len(self.bytes) + 1, dtype=np.int64)
-        np.cumsum(self.bytes & 0x80 != 0, out=beyond[1:])
-        other = np.flatnonzero((beyond[texts.stop] != beyond[texts.start]) & self.good[texts.message])
-        for message, start, stop in zip(*(column[other].tolist() for column in texts), strict=True):
+        looked_at = suspect[texts.message] & self.good[texts.message]
+        for number, start, stop in zip(*(column[looked_at].tolist() for column in texts), strict=True):
             try:
                 self.buffer[start:stop].decode()
             except UnicodeDecodeError:
-                self.good[message] = False
+                self.good[number] = False
 
 
 def _joined(parts: Sequence[Spans]) -> Spans:
@@ -301,8 +331,7 @@ def _joined(parts: Sequence[Spans]) -> Spans:
 
 def _sources(buffer: bytes, named: Spans, plain: Bools) -> Ints:
     found = np.full(len(plain), NO_SOURCE, dtype=np.int64)
-    number = xxhash.xxh64_intdigest
-    numbers = [number(buffer[a:b], SOURCE_SEED) for a, b in zip(named.start.tolist(), named.stop.tolist(), strict=True)]
+    numbers = map(xxhash.xxh64_digest, _slices(buffer, named), repeat(SOURCE_SEED))
     found[named.message] = _signed(numbers)
     found[~plain] = NO_SOURCE
     return found
@@ -310,9 +339,13 @@ def _sources(buffer: bytes, named: Spans, plain: Bools) -> Ints:
 
 def _numbers(buffer: bytes, facts: Spans, events: Ints) -> Ints:
     seeds = events[facts.message].view(np.uint64).tolist()
-    number = xxhash.xxh3_64_intdigest
-    return _signed([number(buffer[a:b], s) for a, b, s in zip(facts.start.tolist(), facts.stop.tolist(), seeds, strict=True)])
+    return _signed(map(xxhash.xxh3_64_digest, _slices(buffer, facts), seeds))
 
 
-def _signed(numbers: list[int]) -> npt.NDArray[np.int64]:
-    return np.array(numbers, dtype=np.uint64).view(np.int64)
+def _slices(buffer: bytes, spans: Spans) -> Iterator[bytes]:
+    return map(buffer.__getitem__, map(slice, spans.start.tolist(), spans.stop.tolist()))
+
+
+def _signed(digests: Iterable[bytes]) -> Ints:
+    """As numbers; a digest has its high byte first."""
+    return np.frombuffer(b"".join(digests), dtype=">i8").astype(np.int64)

@@ -10,8 +10,8 @@ from enum import StrEnum
 import numpy as np
 import numpy.typing as npt
 
+from streaming.batch.arrays import Bools, Ints
 from streaming.batch.judge import Judged
-from streaming.batch.rows import Bools, Ints
 
 
 class Why(StrEnum):
@@ -75,7 +75,8 @@ class Course:
     @property
     def open(self) -> Bools:
         """By position, whether the message is opened."""
-        return self.why != _COUNTED
+        found: Bools = self.why != _COUNTED
+        return found
 
     def open_for(self, why: Why, chosen: Bools) -> None:
         """Those that are chosen are opened, unless they are already."""

@@ -44,9 +44,10 @@ def fact_hashes(event: int, fields: Mapping[str, Value]) -> list[int]:
 
 def salt_of(event: OpenEvent) -> int:
     """Tells the facts of this opening of an event from those of others under the same key; never 0."""
-    return _salt(event.opening)
+    return salt_from(event.opening)
 
 
 @lru_cache(maxsize=8192)
-def _salt(opening: str) -> int:
+def salt_from(opening: str) -> int:
+    """The same, of an event that is not at hand."""
     return signed(xxhash.xxh64_intdigest(opening.encode(), _SEED) | 1)

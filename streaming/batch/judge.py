@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from streaming.batch.arrays import Bools, Ints
 from streaming.batch.memory import PackedMemory
-from streaming.batch.rows import NO_SOURCE, NOT_SAID, Bools, Ints, Rows
+from streaming.batch.rows import NO_SOURCE, NOT_SAID, Rows
 
 
 @dataclass(slots=True)

@@ -7,11 +7,12 @@ the batch. Redundant messages touch the columns only; a slot that is unpacked ta
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
+from streaming.batch.arrays import Bools, Ints
 from streaming.batch.hashing import event_hash, salt_of
-from streaming.batch.rows import Bools, Ints
 from streaming.batch.tables import SortedTable
 from streaming.broker.state import NEVER, Slot
 from streaming.broker.state_codec import pack_slot, unpack_slot
@@ -66,6 +67,16 @@ class Columns:
             setattr(self, name, np.concatenate([column, np.full(more, empty, dtype=column.dtype)]))
 
 
+class NewEvent(NamedTuple):
+    """What columns are to say of an event that one report is known of, and none of whose fields is full."""
+
+    salt: int
+    next_ms: int
+    published_ms: int
+    sources: int
+    entered_ms: int
+
+
 class Notes:
     """What went into and out of the tables since the last patch. What goes out goes first."""
 
@@ -116,7 +127,9 @@ class PackedMemory:
         """Hash of an event key to its row."""
         self.in_hand: dict[int, tuple[Address, Slot]] = {}
         self.stale: set[int] = set()
-        """Rows whose columns do not say yet what became of their slots."""
+        """Rows whose slots are in hand, and whose columns do not say yet what became of them."""
+        self._fresh: dict[int, tuple[int, ...]] = {}
+        """What the columns of `_REFRESHED` are to say of rows whose slots have been packed again."""
         self.begin_notes()
         self.forgotten: dict[int, tuple[int, ...]] = {}
         """Rows of which an event has ended, with the salts of those that have not."""
@@ -186,6 +199,7 @@ class PackedMemory:
     def take(self, row: int) -> tuple[Address, Slot]:
         """Unpack a slot, with what was counted for it in columns."""
         self.stale.add(row)
+        self._fresh.pop(row, None)
         found = self.in_hand.get(row)
         if found is None:
             packed = self.packed[row]
@@ -214,6 +228,7 @@ class PackedMemory:
         del self._rows[int(columns.hash[row])]
         self.in_hand.pop(row, None)
         self.stale.discard(row)
+        self._fresh.pop(row, None)
         self.changed.discard(row)
         self.packed[row] = None
         columns.wake_ms[row] = columns.next_ms[row] = NEVER
@@ -223,13 +238,17 @@ class PackedMemory:
         self.forgotten[row] = ()
 
     def _add(self, number: int, at: Address, slot: Slot) -> int:
+        row = self._lay(number, at)
+        self.in_hand[row] = (at, slot)
+        return row
+
+    def _lay(self, number: int, at: Address) -> int:
         row = len(self.packed)
         self.packed.append(None)
         self.columns.grow(row + 1)
         self.columns.hash[row] = number
         self.columns.place[row] = self.place(at.broker, at.topic)
         self._rows[number] = row
-        self.in_hand[row] = (at, slot)
         return row
 
     def _is_used(self, row: int) -> bool:
@@ -239,19 +258,19 @@ class PackedMemory:
 
     def refresh(self, plan: Plan) -> None:
         """Let the columns say what became of the slots that were in hand. Timers follow from the plan."""
-        if not self.stale:
-            return
-        rows = list(self.stale)
-        numbers = [self._numbers(row, *self.in_hand[row], plan) for row in rows]
-        columns = self.columns
-        for column, values in zip(_REFRESHED, zip(*numbers, strict=True), strict=True):
-            getattr(columns, column)[rows] = values
-        self.changed |= self.stale
+        for row in self.stale:
+            self._fresh[row] = self._numbers(row, *self.in_hand[row], plan.topic(self.in_hand[row][0].topic))
         self.stale.clear()
+        if self._fresh:
+            rows = list(self._fresh)
+            for column, values in zip(_REFRESHED, zip(*self._fresh.values(), strict=True), strict=True):
+                getattr(self.columns, column)[rows] = values
+            self.changed.update(rows)
+            self._fresh.clear()
 
-    def _numbers(self, row: int, at: Address, slot: Slot, plan: Plan) -> tuple[int, ...]:
+    def _numbers(self, row: int, _: Address, slot: Slot, topic: Topic) -> tuple[int, ...]:
         """What the columns of `_REFRESHED` are to say of a slot."""
-        columns, next_ms = self.columns, slot.next_ms(plan.topic(at.topic))
+        columns, next_ms = self.columns, slot.next_ms(topic)
         wake_ms = min(next_ms, slot.forget_ms)
         if not slot.open:
             kept = (columns.salt, columns.first_ms, columns.last_ms, columns.sources, columns.entered_ms)
@@ -269,6 +288,21 @@ class PackedMemory:
             if len(register.claims) >= least and register.is_full(self.bounds):
                 return True
         return False
+
+    def put_back(self, row: int, topic: Topic) -> None:
+        """Pack a slot that nobody will ask for soon."""
+        at, slot = self.in_hand.pop(row)
+        self._fresh[row] = self._numbers(row, at, slot, topic)
+        self.stale.discard(row)
+        self.packed[row] = pack_slot(at, slot)
+
+    def put(self, number: int, at: Address, packed: bytes, new: NewEvent) -> int:
+        """Put a slot here that was never in hand, with one event that just came. Returns its row."""
+        row = self._lay(number, at)
+        self.packed[row] = packed
+        salt, next_ms, published_ms, sources, entered_ms = new
+        self._fresh[row] = (next_ms, next_ms, True, salt, published_ms, published_ms, sources, entered_ms)
+        return row
 
     def pack(self) -> None:
         """Put all slots back."""

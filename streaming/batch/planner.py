@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from streaming.batch.arrays import Bools, Ints
 from streaming.batch.course import Course, Why
 from streaming.batch.ground import Grounds
 from streaming.batch.judge import Judged, judge
 from streaming.batch.memory import PackedMemory
-from streaming.batch.rows import Bools, Ints, Rows
+from streaming.batch.rows import Rows
 from streaming.broker.state import Rules
 
 

@@ -6,11 +6,16 @@ about a report is left to that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable
+from typing import TypeAlias
 
 from streaming.batch.desk import BatchDesk
 from streaming.batch.ground import Ground
+from streaming.batch.hashing import salt_from, salt_of
+from streaming.batch.memory import NewEvent
+from streaming.batch.opening import opened
 from streaming.batch.quick_tell import let_leave
+from streaming.batch.report import Report
 from streaming.batch.rows import NO_SOURCE
 from streaming.broker import gathering
 from streaming.broker.room import make_room
@@ -19,85 +24,89 @@ from streaming.model.address import Address
 from streaming.model.entry import Origin
 from streaming.model.event import OpenEvent, open_event
 from streaming.model.outputs import MessageReason, Outcome
-from tidings import event as events
-from tidings.message import Message
-from tidings.registers import Claim, Join, Register
-from tidings.values import Value
+from tidings.registers import Claim, Register
 
-_FIRST = Join.FIRST
+Known: TypeAlias = tuple[int, int]
+"""The row of an event that a report was joined to, and its salt: from here on, what the report said is known of it."""
+
 _HELD = Outcome.HELD, MessageReason.HOLDING
 
 
-def opens(desk: BatchDesk, ground: Ground, message: Message, published_ms: int, origin: Origin, source: int) -> OpenEvent | None:
-    """Open an event under a key that nothing is known of. None if this is not as simple as that."""
-    append_ms, fields, rules = origin.append_ms, message.fields, desk.rules
+def opens(desk: BatchDesk, ground: Ground, report: Report) -> Known | None:
+    """Open an event under a key that nothing is known of. None, and nothing done, if this is not as simple as that."""
+    published_ms, append_ms, fields, rules = report.published_ms, report.append_ms, report.message.fields, desk.rules
     late = published_ms + ground.timing.window_ms <= append_ms
     if late or ground.cut_off or len(fields) > rules.event_fields or not ground.takes(fields, rules.bounds.conflicts):
         return None
-    at = Address(ground.broker, message.topic, message.key)
-    message_id = message.message_id
+    if ground.quiet and desk.state.size < rules.open_events and rules.sources:
+        return _opens_quietly(desk, ground, report)
+    message_id = report.message.message_id
+    at = Address(ground.broker, report.message.topic, report.message.key)
+    origin = Origin(report.kafka_topic, report.partition, report.offset, append_ms)
     event = open_event(at, message_id, published_ms, append_ms, origin)
-    event.knowledge = _stated(ground, message, message_id, fields, published_ms)
+    event.knowledge = _stated(ground, report, message_id, fields)
     event.reports = 1
     desk.shelf.setdefault(at, Slot([event]))
     desk.state.size += 1
-    _note(desk, ground, event, fields, fields, append_ms, source)
-    if desk.state.size > rules.open_events:
-        make_room(desk, append_ms)
-    return event
+    _note(desk, ground, event, fields, report)
+    make_room(desk, append_ms)
+    return desk.row_of(event), salt_of(event)
 
 
-def adds(
-    desk: BatchDesk,
-    ground: Ground,
-    event: OpenEvent,
-    names: list[str],
-    message: Message,
-    published_ms: int,
-    append_ms: int,
-    source: int,
-) -> bool:
+def _opens_quietly(desk: BatchDesk, ground: Ground, report: Report) -> Known:
+    """What it becomes is put away at once: the slot is packed, and what is told of it written."""
+    message, source = report.message, report.source
+    found = opened(ground, report, ground.concerned(message.key, message.fields) if message.fields else [])
+    salt = salt_from(found.opening)
+    new = NewEvent(salt, found.next_ms, report.published_ms, int(source != NO_SOURCE), report.append_ms)
+    row = desk.shelf.put(report.number, found.at, found.packed, new)
+    desk.state.size += 1
+    if source != NO_SOURCE:
+        desk.noted[source ^ salt] = row, salt
+    if not message.fields:
+        desk.enter_known(ground.broker, ground.name, 1)
+        return row, salt
+    books = desk.books(ground.broker)
+    books.received += 1
+    if found.reason is None:
+        books.outcomes[_HELD] += 1
+    else:
+        books.outcomes[Outcome.TOLD, found.reason] += 1
+        books.notifications[found.reason] += len(found.told)
+        desk.outputs += found.told
+    return row, salt
+
+
+def adds(desk: BatchDesk, ground: Ground, event: OpenEvent, names: list[str], report: Report) -> bool:
     """Add fields that an event does not have. False, and nothing done, if this is not as simple as that."""
-    knowledge, rules = event.knowledge, desk.rules
+    knowledge, rules, published_ms = event.knowledge, desk.rules, report.published_ms
     if (
         not names
         or ground.cut_off
         or len(knowledge) + len(names) > rules.event_fields
         or not event.span.fits(published_ms, ground.timing.window_ms)
-        or append_ms < event.entered_ms
+        or report.append_ms < event.entered_ms
         or not ground.takes(names, rules.bounds.conflicts)
     ):
         return False
-    event.knowledge = {**knowledge, **_stated(ground, message, message.message_id, names, published_ms)}
+    event.knowledge = {**knowledge, **_stated(ground, report, report.message.message_id, names)}
     event.span.include(published_ms)
     event.reports += 1
-    _note(desk, ground, event, names, events.facts(event.knowledge), append_ms, source)
+    _note(desk, ground, event, names, report)
     return True
 
 
-def _stated(
-    ground: Ground, message: Message, message_id: str, names: Iterable[str], published_ms: int
-) -> dict[str, Register]:
+def _stated(ground: Ground, report: Report, message_id: str, names: Iterable[str]) -> dict[str, Register]:
     """What a message says, of fields that nobody has stated."""
-    fields, who = message.fields, message.source
-    if not ground.joins:
-        return {name: Register(_FIRST, (Claim(fields[name], published_ms, message_id, who),)) for name in names}
+    fields, who, published_ms = report.message.fields, report.message.source, report.published_ms
     join_of = ground.topic.join_of
     return {name: Register(join_of(name), (Claim(fields[name], published_ms, message_id, who),)) for name in names}
 
 
-def _note(
-    desk: BatchDesk,
-    ground: Ground,
-    event: OpenEvent,
-    news: Iterable[str],
-    facts: Mapping[str, Value],
-    append_ms: int,
-    source: int,
-) -> None:
-    """Enter the message into the books, and let what it added leave. ``facts`` are all that are known."""
-    if source != NO_SOURCE:
-        desk.note_source(event, source)
+def _note(desk: BatchDesk, ground: Ground, event: OpenEvent, news: Collection[str], report: Report) -> None:
+    """Enter the message into the books, and let what it added leave."""
+    if report.source != NO_SOURCE:
+        desk.note_source(event, report.source)
     if not news:
         desk.enter_known(ground.broker, ground.name, 1)
         return
@@ -107,6 +116,6 @@ def _note(
     event.held += 1
     event.held_fields.update(news)
     if ground.quiet:
-        let_leave(desk, ground, event, facts, append_ms)
+        let_leave(desk, ground, event, report.append_ms)
     else:
-        gathering.let_leave(desk, event, ground.topic, append_ms)
+        gathering.let_leave(desk, event, ground.topic, report.append_ms)

@@ -8,17 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from streaming.batch.ground import Ground
+from streaming.batch.writing import told, wanted
 from streaming.broker.desk import Desk
 from streaming.broker.telling import settle
 from streaming.model.event import OpenEvent
 from streaming.model.ledger import Ledger
-from streaming.model.outputs import Outcome, Tell
-from streaming.notify.tell import notification_of, reason_for
+from streaming.model.outputs import Outcome, Told
+from streaming.notify.tell import reason_for
+from tidings import event as events
+from tidings.notification import Reason
+from tidings.subscription import Subscription
 from tidings.values import Value
 
 
-def let_leave(desk: Desk, ground: Ground, event: OpenEvent, facts: Mapping[str, Value], now_ms: int) -> None:
-    """News came: it leaves when it is due. ``facts`` are all that are known."""
+def let_leave(desk: Desk, ground: Ground, event: OpenEvent, now_ms: int) -> None:
+    """News came: it leaves when it is due."""
     event.news_ms = now_ms
     topic = ground.topic
     complete = event.is_complete(topic)
@@ -27,6 +31,7 @@ def let_leave(desk: Desk, ground: Ground, event: OpenEvent, facts: Mapping[str, 
             event.release_ms = now_ms + ground.timing.hold_ms
         return
     event.release_ms, event.released = None, True
+    facts = events.facts(event.knowledge)
     for subscription in ground.concerned(event.at.key, facts):
         ledger = event.ledgers.get(subscription.name)
         if ledger is None:
@@ -42,7 +47,16 @@ def let_leave(desk: Desk, ground: Ground, event: OpenEvent, facts: Mapping[str, 
         ledger.note(news, now_ms, complete=complete)
         books = desk.books(ground.broker)
         books.notifications[reason] += 1
-        notification = notification_of(event, subscription, ledger.revision, reason, news)
-        desk.outputs.append(Tell(subscription.deliver, subscription.encoding, notification, now_ms))
+        desk.outputs.append(_told(event, subscription, ledger.revision, reason, news, now_ms))
         if event.held and not event.held_fields.isdisjoint(news):
             settle(event, books, Outcome.TOLD, reason)
+
+
+def _told(
+    event: OpenEvent, subscription: Subscription, revision: int, reason: Reason, news: Mapping[str, Value], now_ms: int
+) -> Told:
+    counts = event.all_reports, event.all_sources, event.span.first_ms, event.span.last_ms
+    disputed = {name: register.disagreeing for name, register in event.knowledge.items() if register.is_disputed}
+    conflicts = {name: disputed[name] for name in sorted(disputed) if subscription.wants(name)} if disputed else {}
+    sorted_news = wanted(subscription, news, news)
+    return told(subscription, event.at, event.id, event.opening, revision, reason, sorted_news, counts, conflicts, now_ms)

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from streaming.batch.arrays import Ints, slices, starts_of
 from streaming.batch.avro_reader import read_avro
 from streaming.batch.hashing import event_hash, fact_hashes
-from streaming.batch.rows import IS_MESSAGE, NO_SOURCE, NOT_SAID, Ints, Rows, in_log_order, slices, starts_of
+from streaming.batch.rows import IS_MESSAGE, NO_SOURCE, NOT_SAID, Rows, in_log_order
 from streaming.model.address import Address
 from streaming.wire.message import MessageLimits, decode_message
 from tidings import names
@@ -54,13 +55,12 @@ def rows_of(columns: Mapping[str, Any], limits: MessageLimits, secret: str) -> R
 
 def _messages(raw: Mapping[str, Any]) -> tuple[Ints, list[int]]:
     """Where publications stand whose event is known: those in Avro, and those in JSON."""
-    avro: list[int] = []
-    json: list[int] = []
-    value, kafka_topic = raw["value"], raw["kafka_topic"]
-    for index in np.flatnonzero((raw["kind"] == IS_MESSAGE) & (raw["event"] != 0)).tolist():
-        if names.sender_of(kafka_topic[index]) is None:
-            (json if value[index][:1] == b"{" else avro).append(index)
-    return np.array(avro, dtype=np.int64), json
+    index = np.flatnonzero((raw["kind"] == IS_MESSAGE) & (raw["event"] != 0))
+    of_publishers = {name for name in set(raw["kafka_topic"].tolist()) if names.sender_of(name) is None}
+    published = np.fromiter(map(of_publishers.__contains__, raw["kafka_topic"][index]), dtype=bool, count=len(index))
+    index = index[published]
+    in_json = np.array([value[:1] == b"{" for value in raw["value"][index]], dtype=bool)
+    return index[~in_json], index[in_json].tolist()
 
 
 def _read_json(raw: Mapping[str, Any], index: int, limits: MessageLimits, secret: str) -> Message | None:

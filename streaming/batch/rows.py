@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from streaming.batch.arrays import Bools, Ints, Objects, slices, starts_of
+from streaming.batch.texts import Texts
 from streaming.model.entry import Entry, Origin
-from streaming.batch.texts import Ints, Texts
 from streaming.wire.inputs import MARK, MESSAGE, TICK
 from streaming.wire.record import Record
-
-Bools: TypeAlias = npt.NDArray[np.bool_]
-Objects: TypeAlias = npt.NDArray[np.object_]
 
 KINDS = (MESSAGE, MARK, TICK)
 """Kinds of records by their numbers."""
@@ -88,7 +85,9 @@ def in_log_order(columns: Mapping[str, Any], facts: Ints, count: Ints, texts: Te
 
     ``facts`` are those of all rows, one after the other as the rows come; ``count`` says how many each row has.
     """
-    _, topic_code = np.unique(np.asarray(columns["kafka_topic"], dtype=str), return_inverse=True)
+    kafka_topic = _objects(columns["kafka_topic"])
+    code_of = {name: number for number, name in enumerate(sorted(set(kafka_topic.tolist())))}
+    topic_code = np.fromiter(map(code_of.__getitem__, kafka_topic), dtype=np.int64, count=len(kafka_topic))
     partition, offset = _ints(columns["partition"]), _ints(columns["offset"])
     append_ms = _ints(columns["append_ms"])
     place = np.lexsort((offset, partition, topic_code))
@@ -101,7 +100,7 @@ def in_log_order(columns: Mapping[str, Any], facts: Ints, count: Ints, texts: Te
     kind = _ints(columns["kind"])[order]
     return Rows(
         kind=kind,
-        kafka_topic=_objects(columns["kafka_topic"])[order],
+        kafka_topic=kafka_topic[order],
         partition=partition[order],
         offset=offset[order],
         append_ms=append_ms[order],
@@ -117,21 +116,6 @@ def in_log_order(columns: Mapping[str, Any], facts: Ints, count: Ints, texts: Te
         text=_ints(columns["text"])[order],
         texts=texts,
     )
-
-
-def starts_of(count: Ints) -> Ints:
-    """Where each of several lists starts that stand one after the other; one more than there are lists."""
-    starts = np.zeros(len(count) + 1, dtype=np.int64)
-    np.cumsum(count, out=starts[1:])
-    return starts
-
-
-def slices(starts: Ints, index: Ints) -> Ints:
-    """Where the items of these lists stand, list by list."""
-    count = starts[index + 1] - starts[index]
-    within = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
-    found: Ints = np.repeat(starts[index], count) + within
-    return found
 
 
 def _ints(column: Any) -> Ints:

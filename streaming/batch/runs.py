@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from streaming.batch.arrays import Bools, Ints
 from streaming.batch.desk import BatchDesk
 from streaming.batch.ground import Grounds
 from streaming.batch.hashing import salt_of
 from streaming.batch.judge import Judged
 from streaming.batch.memory import is_one
 from streaming.batch.planner import fits, sums_of
-from streaming.batch.rows import Bools, Ints
 from streaming.model.event import OpenEvent
 
 
@@ -31,9 +31,7 @@ class Track:
     """Something unusual happened to the event: its messages are opened, one by one."""
 
 
-def count_run(
-    desk: BatchDesk, grounds: Grounds, judged: Judged, append_ms: Ints, track: Track, start: int, until: int
-) -> int:
+def count_run(desk: BatchDesk, grounds: Grounds, judged: Judged, append_ms: Ints, track: Track, start: int, until: int) -> int:
     """Count messages from ``start`` on, up to the first before which a timer fires. Returns where it came to."""
     if track.odd or track.row < 0:
         return start

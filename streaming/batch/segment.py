@@ -15,13 +15,13 @@ from streaming.batch.ground import Ground, grounds_of
 from streaming.batch.hashing import event_hash, salt_of
 from streaming.batch.memory import is_one
 from streaming.batch.planner import plan
-from streaming.batch.quick_join import adds, opens
+from streaming.batch.quick_join import Known, adds, opens
+from streaming.batch.report import Report, reports_of
 from streaming.batch.rows import Rows
 from streaming.batch.runs import Track, absorb_all, count_run
 from streaming.broker.state import Rules
 from streaming.broker.step import take
 from streaming.broker.timers import advance_all
-from streaming.model.entry import Origin
 from streaming.model.event import OpenEvent
 from streaming.model.inputs import Arrived, Heard, Input, Refused
 from streaming.wire.clock import TickerIdentity
@@ -29,7 +29,6 @@ from streaming.wire.inputs import read
 from streaming.wire.message import MessageLimits
 from tidings import names
 from tidings.errors import Unreadable
-from tidings.message import Message
 from topology.plan import Plan
 
 _DIFFERENTLY = "topic and key were read differently when it was routed"
@@ -87,8 +86,9 @@ class Segment:
         judged = self._judged = self.course.judged
         desk.state.changed = desk.state.changed or len(judged.index) > 0  # every message is entered into the books
         self._waiting = self.course.rows.tolist()
-        opened = self.course.open
-        rows.open(judged.index[opened])
+        opened = np.flatnonzero(self.course.open)
+        self._reports = reports_of(rows, judged, opened)
+        self._last_opened = dict(zip(judged.event[opened].tolist(), opened.tolist(), strict=True))
         self._position = np.full(len(rows), -1, dtype=np.int64)
         self._position[judged.index] = np.arange(len(judged.index))
         self._appended = rows.append_ms[judged.index]
@@ -113,7 +113,12 @@ class Segment:
         track = self._tracks[int(self._judged.event[position])]
         if position >= track.cursor:  # else it was opened on the way to another
             self._absorb(track, position)
-            self._open_plain(track, index, position)
+            self._open_plain(track, self._report(index, position))
+
+    def _report(self, index: int, position: int) -> Report:
+        if index not in self._reports:  # it was not to be opened
+            self._reports |= reports_of(self._rows, self._judged, np.array([position]))
+        return self._reports.pop(index)
 
     def _take_inputs(self, index: int) -> None:
         desk = self._desk
@@ -136,49 +141,38 @@ class Segment:
             return Refused(happened.origin, happened.broker, Unreadable.ROUTING_DIFFERS, _DIFFERENTLY)
         return happened
 
-    def _open_plain(self, track: Track, index: int, position: int) -> None:
-        track.cursor = position + 1
-        message: Message | None = self._rows.message[index]
-        if message is None:
-            self._rows.open(np.array([index]))
-            message = self._rows.message[index]
-        assert message is not None
-        published_ms = int(self._judged.published_ms[position])
-        joined = self._joined_simply(track, index, position, message, published_ms)
-        self.ways[Way.QUICK if joined else Way.OPENED] += 1
-        if joined is None:
-            joined = self._joined_fully(index, message)
-        if joined is None:
+    def _open_plain(self, track: Track, report: Report) -> None:
+        track.cursor = report.position + 1
+        known = self._joined_simply(track, report)
+        self.ways[Way.QUICK if known else Way.OPENED] += 1
+        if known is None:
+            known = self._joined_fully(report)
+        if known is None:
             self._make_odd(track)
             return
-        salt = salt_of(joined)
+        row, salt = known
         if track.row < 0:
-            track.row = self._desk.row_of(joined)
+            track.row = row
             if not track.odd:  # what was judged of its messages does not hold once one of them was turned away
                 track.salt = salt
         if track.salt != salt:
             self._make_odd(track)
-        self._joined.append((index, track.row, salt, published_ms))
+        self._joined.append((report.batch_row, track.row, salt, report.published_ms))
 
-    def _joined_simply(
-        self, track: Track, index: int, position: int, message: Message, published_ms: int
-    ) -> OpenEvent | None:
+    def _joined_simply(self, track: Track, report: Report) -> Known | None:
         """Join a message that only adds to what is known; None if it is not of that kind."""
-        rows, desk = self._rows, self._desk
-        kafka_topic: str = rows.kafka_topic[index]
-        ground = self._grounds.at(names.broker_of(kafka_topic), message.topic)
-        number, append_ms, source = int(rows.event[index]), int(self._appended[position]), int(rows.source[index])
+        desk, message, append_ms = self._desk, report.message, report.append_ms
+        ground = self._grounds.at(names.broker_of(report.kafka_topic), message.topic)
         if (
             track.odd
             or not ground.gathers
-            or ground.number(message.key) != number
-            or published_ms - append_ms > desk.rules.ahead_ms
+            or ground.number(message.key) != report.number
+            or report.published_ms - append_ms > desk.rules.ahead_ms
         ):
             return None
-        here = self._shelf.row_of(number)
+        here = self._shelf.row_of(report.number)
         if here < 0:
-            origin = Origin(kafka_topic, int(rows.partition[index]), int(rows.offset[index]), append_ms)
-            return opens(desk, ground, message, published_ms, origin, source)
+            return opens(desk, ground, report)
         if here != track.row:  # it was not known yet; or it had to make room, and was opened again since
             return None
         _, slot = self._shelf.take(here)
@@ -191,16 +185,21 @@ class Segment:
             return None  # it may be the first; of an event that this batch opened, the order of the log says that it is not
         new = [name for name in message.fields if name not in joined.knowledge]
         # If more facts are new than fields, one is disputed.
-        if len(new) != self._judged.unknown_facts[position]:
+        if len(new) != report.unknown_facts or not adds(desk, ground, joined, new, report):
             return None
-        return joined if adds(desk, ground, joined, new, message, published_ms, append_ms, source) else None
+        if self._last_opened.get(track.event, -1) < track.cursor:
+            self._shelf.put_back(here, ground.topic)
+        return here, track.salt
 
-    def _joined_fully(self, index: int, message: Message) -> OpenEvent | None:
+    def _joined_fully(self, report: Report) -> Known | None:
         """Take a message in as `step` does. Returns its event, if what it said will be known from here on."""
-        row = self._rows.record(index)
-        happened = self._checked(Arrived(row.origin, names.broker_of(row.kafka_topic), message, row.key, row.value), index)
+        row = self._rows.record(report.batch_row)
+        arrived = Arrived(row.origin, names.broker_of(row.kafka_topic), report.message, row.key, row.value)
+        happened = self._checked(arrived, report.batch_row)
         joined = take(self._desk, happened)
-        return joined if joined and isinstance(happened, Arrived) and self._stays_known(joined, happened) else None
+        if joined is None or not isinstance(happened, Arrived) or not self._stays_known(joined, happened):
+            return None
+        return self._desk.row_of(joined), salt_of(joined)
 
     def _stays_known(self, event: OpenEvent, happened: Arrived) -> bool:
         """Whether the same facts, stated again and later, would change nothing."""
@@ -256,7 +255,8 @@ class Segment:
                 self._fire(track, int(self._appended[start]))
                 reached = self._count_run(track, start, until)
             if reached == start:
-                self._open_plain(track, int(self._judged.index[start]), start)
+                index = int(self._judged.index[start])
+                self._open_plain(track, self._report(index, start))
             else:
                 self.ways[Way.COUNTED] += reached - start
                 track.cursor = reached

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
+from streaming.batch.arrays import Ints
 from tidings.message import Message
 from tidings.values import Value
-
-Ints: TypeAlias = npt.NDArray[np.int64]
 
 NULL, BOOLEAN, LONG, DOUBLE, STRING, LIST = range(6)
 """The kinds of a field's value, in the order of the union in `message.avsc`."""

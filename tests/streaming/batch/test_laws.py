@@ -22,7 +22,8 @@ from streaming.batch.reading import rows_of
 from streaming.batch.segment import EngineSettings
 from streaming.batch.store import Store, read_note
 from streaming.broker.state import BucketState, Rules
-from streaming.model.outputs import Decided, Output, PutAside, Send, Tell
+from streaming.model.outputs import Decided, Output, PutAside, Send, Tell, Told
+from streaming.wire.outgoing import written
 from streaming.world.buckets import LIMITS, SECRET, TICKER, LogRecord, columns_of, log_of, plainly
 from streaming.world.one_broker import Script
 from streaming.world.records import broker, link, subscription, topic
@@ -73,12 +74,14 @@ def cut(log: list[LogRecord], cuts: list[int]) -> list[list[LogRecord]]:
 
 
 def by_key(outputs: list[Output]) -> dict[Any, list[Any]]:
-    """What is delivered, in its order for each event key; link records without their numbers, which count across keys."""
+    """What is delivered, byte for byte and in its order for each event key; link records without their numbers, which count
+    across keys."""
     found: dict[Any, list[Any]] = defaultdict(list)
     for output in outputs:
         match output:
-            case Tell():
-                found[output.notification.topic, output.notification.key].append(output)
+            case Tell() | Told():
+                told = written(output) if isinstance(output, Tell) else output
+                found["told", told.record_key].append(told)
             case Send():
                 found[output.record.about].append((output.sender, output.to, output.record, output.at_ms))
             case PutAside():

@@ -16,6 +16,7 @@ from streaming.batch.hashing import event_hash, salt_of
 from streaming.batch.memory import PackedMemory, is_one
 from streaming.batch.quick_join import adds, opens
 from streaming.batch.reading import numbers_of
+from streaming.batch.report import Report
 from streaming.broker.desk import Desk
 from streaming.broker.state import BucketState, Rules
 from streaming.broker.step import take
@@ -23,7 +24,9 @@ from streaming.model.address import Address
 from streaming.model.entry import Origin
 from streaming.model.event import OpenEvent
 from streaming.model.inputs import Arrived
-from streaming.model.outputs import Decided
+from streaming.model.outputs import Decided, Tell
+from streaming.wire.notification import decode_notification
+from streaming.wire.outgoing import written
 from streaming.world.records import broker, link, plan, subscription, topic
 from tidings.message import Message
 from tidings.registers import Bounds, Join, Register
@@ -51,14 +54,13 @@ class Desks:
     def opens(self, message: Message) -> bool:
         """Whether the short way takes the first message about a key."""
         origin = self._origin()
-        return self._both(opens(self.quick, self._ground, message, *self._numbers(message, origin)) is not None, message, origin)
+        return self._both(opens(self.quick, self._ground, self._report(message, origin)) is not None, message, origin)
 
     def adds(self, message: Message) -> bool:
         """Whether the short way takes a message about an event that is open."""
         origin, event = self._origin(), self.event(message.key)
         new = [name for name in message.fields if name not in event.knowledge]
-        published_ms, _, source = self._numbers(message, origin)
-        return self._both(adds(self.quick, self._ground, event, new, message, published_ms, origin.append_ms, source), message, origin)
+        return self._both(adds(self.quick, self._ground, event, new, self._report(message, origin)), message, origin)
 
     def _both(self, taken: bool, message: Message, origin: Origin) -> bool:
         """Gathering takes it in any case; here, too, if the short way has left it, and all as it was."""
@@ -69,9 +71,10 @@ class Desks:
         assert self.of_quick() == self.of_slow()
         return taken
 
-    def _numbers(self, message: Message, origin: Origin) -> tuple[int, Origin, int]:
+    def _report(self, message: Message, origin: Origin) -> Report:
         published_ms = origin.append_ms if message.published_ms is None else message.published_ms
-        return published_ms, origin, numbers_of(message)[0]
+        number, source = event_hash("secret", AT._replace(key=message.key)), numbers_of(message)[0]
+        return Report(0, 0, number, *structs.astuple(origin), published_ms, source, len(message.fields), message)
 
     def _origin(self) -> Origin:
         self._offset += 1
@@ -95,7 +98,7 @@ class Desks:
 
     def _of(self, desk: Desk, slots: list[Any]) -> tuple[Any, ...]:
         # What becomes of each message is only said where it is opened as usual; the books count it in any case.
-        outputs = [output for output in desk.outputs if not isinstance(output, Decided)]
+        outputs = [written(each) if isinstance(each, Tell) else each for each in desk.outputs if not isinstance(each, Decided)]
         books = {name: found.to_dict() for name, found in desk.state.books.items()}
         return slots, books, outputs, desk.state.size
 
@@ -119,7 +122,8 @@ def test_a_report_opens_an_event_and_another_adds_to_it():
     assert both.adds(said({"a": 1, "b": 2}, 5, source="bob"))
     (event,) = both.quick.state.events()
     assert (event.reports, event.source_count, sorted(event.knowledge)) == (2, 2, ["a", "b"])
-    assert [(o.notification.subscription, dict(o.notification.news)) for o in both.quick.outputs] == [
+    told = [decode_notification(output.value) for output in both.quick.outputs]
+    assert [(each.subscription, dict(each.news)) for each in told] == [
         ("all", {"a": 1}),
         ("paced", {"a": 1}),
         ("some", {"a": 1}),

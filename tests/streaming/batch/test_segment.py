@@ -18,8 +18,10 @@ from streaming.batch.rows import IS_MESSAGE
 from streaming.batch.segment import EngineSettings, Segment
 from streaming.broker.state import BucketState, Rules
 from streaming.broker.step import start
-from streaming.model.outputs import Decided, PutAside, Tell
+from streaming.model.outputs import Decided, Output, PutAside, Tell, Told
 from streaming.wire.inputs import read
+from streaming.wire.notification import decode_notification
+from streaming.wire.outgoing import written
 from streaming.world.buckets import LIMITS, SECRET, TICKER, columns_of, log_of, plainly
 from streaming.world.one_broker import Script
 from streaming.world.records import subscription, topic
@@ -69,12 +71,12 @@ class Bench:
     @property
     def outputs(self) -> list[Any]:
         """Without what is said of each message: the books have that."""
-        return [output for output in self.desk.outputs if not isinstance(output, Decided)]
+        return _delivered(self.desk.outputs)
 
     def check(self) -> None:
         """All of it is what `step` makes of it."""
         state, outputs = plainly(self.script, [self.log])
-        assert self.outputs == [output for output in outputs if not isinstance(output, Decided)]
+        assert self.outputs == _delivered(outputs)
         found = self.desk.state
         assert {name: books.to_dict() for name, books in found.books.items()} == {
             name: books.to_dict() for name, books in state.books.items()
@@ -85,6 +87,11 @@ class Bench:
         for event in wanted:
             event.sources = set()
         assert events == wanted
+
+
+def _delivered(outputs: list[Output]) -> list[Output]:
+    """As it is written."""
+    return [written(each) if isinstance(each, Tell) else each for each in outputs if not isinstance(each, Decided)]
 
 
 def scripted(rules: Rules | None = None, **timing: Any) -> Script:
@@ -101,7 +108,7 @@ def publish(script: Script, *said: dict[str, Any], after_ms: int = 1, **more: An
 
 def told(bench: Bench, name: str) -> list[tuple[dict[str, Any], int]]:
     """The news that a subscription was told, and of how many reports that came."""
-    tells = [output.notification for output in bench.outputs if isinstance(output, Tell)]
+    tells = [decode_notification(output.value) for output in bench.outputs if isinstance(output, Told)]
     return [(dict(each.news), each.reports) for each in tells if each.subscription == name]
 
 
