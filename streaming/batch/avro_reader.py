@@ -9,29 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from typing import NamedTuple
 
 import numpy as np
 import xxhash
 
 from streaming.batch.arrays import Bools, Ints, starts_of
+from streaming.batch.avro_cursor import HEADER, WORD, Cursor, Spans, joined
 from streaming.batch.rows import NO_SOURCE, NOT_SAID
 from streaming.batch.texts import BOOLEAN, DOUBLE, LIST, LONG, NULL, STRING, Texts, TextSpans, no_texts, nowhere
-from streaming.wire.avro import HEADER_BYTES, schema
 from streaming.wire.message import MessageLimits
 from tidings.values import SOURCE_SEED
 
-_VARINT_BYTES = 10
 _FEW = 8
 _MANY_FIELDS, _MANY_ITEMS = 32, 16
 """Beyond so many fields or items, a few messages are opened one by one sooner than read in step with nobody."""
-_PADDING = bytes(2 * _VARINT_BYTES)
-_WORD = 8
-_MASKS = np.array([2 ** (8 * size) - 1 for size in range(_WORD + 1)], dtype=np.uint64)
+_MASKS = np.array([2 ** (8 * size) - 1 for size in range(WORD + 1)], dtype=np.uint64)
 """By a number of bytes, what leaves only so many of a word."""
 _MIX = np.uint64(0x9E3779B97F4A7C15)
-
-_header = np.frombuffer(schema("message").header, dtype=np.uint8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,106 +90,8 @@ def _spread(found: Spans, messages: int) -> TextSpans:
     return spans
 
 
-class Spans(NamedTuple):
-    """Slices of the buffer, and the messages that they are of."""
-
-    message: Ints
-    start: Ints
-    stop: Ints
-
-
-class _Reader:
-    """Positions in a buffer, one for each message. ``good`` are those that are plain so far."""
-
-    def __init__(self, values: Sequence[bytes], limits: MessageLimits) -> None:
-        self.buffer = b"".join((*values, _PADDING))
-        self.bytes = np.frombuffer(self.buffer, dtype=np.uint8)
-        lengths = np.fromiter(map(len, values), dtype=np.int64, count=len(values))
-        self.end = np.cumsum(lengths)
-        start = self.end - lengths
-        self.at = start + HEADER_BYTES
-        self.body = self.at.copy()
-        self._words = np.ndarray(len(self.buffer) - _WORD + 1, dtype="<u8", buffer=self.buffer, strides=(1,))
-        """The eight bytes from each position on."""
-        self.good = (lengths > HEADER_BYTES) & (lengths <= limits.message_bytes)
-        self._are_headed = (self.bytes[np.minimum(start, self.end[-1])[:, None] + np.arange(HEADER_BYTES)] == _header).all(axis=1)
-        self.good &= self._are_headed
-        self.rows = np.flatnonzero(self.good)
-        """Messages that are still read."""
-        self._texts: list[Spans] = []
-
-    def refuse(self, rows: Ints, bad: Bools) -> None:
-        """These are not plain: nobody reads on in them."""
-        if bad.any():
-            self.good[rows[bad]] = False
-            self.at[rows[bad]] = self.end[rows[bad]]
-            self.rows = self.rows[self.good[self.rows]]
-
-    # ---- what a message is made of ------------------------------------------------------------------------------------
-
-    def varint(self, rows: Ints) -> Ints:
-        """A whole number of each."""
-        at = self.at[rows]
-        byte = self.bytes[at]
-        bits = (byte & 0x7F).astype(np.uint64)
-        at += 1
-        bad = np.zeros(len(rows), dtype=bool)
-        more = np.flatnonzero(byte & 0x80)
-        for number in range(1, _VARINT_BYTES):
-            if not len(more):
-                break
-            byte = self.bytes[at[more]]
-            bits[more] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * number)
-            at[more] += 1
-            if number == _VARINT_BYTES - 1:
-                bad[more] = byte > 1  # beyond 64 bits
-            more = more[(byte & 0x80) != 0]
-        self.at[rows] = at
-        self.refuse(rows, bad | (at > self.end[rows]))
-        value: Ints = (bits >> np.uint64(1)).astype(np.int64) ^ -(bits & np.uint64(1)).astype(np.int64)
-        return value
-
-    def bytes_of(self, rows: Ints, length: Ints) -> Spans:
-        start = self.at[rows]
-        fits = (length >= 0) & (length <= self.end[rows] - start)
-        stop = start + np.where(fits, length, 0)
-        self.at[rows] = stop
-        self.refuse(rows, ~fits)
-        return Spans(rows, start, stop)
-
-    def text(self, rows: Ints) -> Spans:
-        """A text of each, which is looked at in the end."""
-        found = self.bytes_of(rows, self.varint(rows))
-        self._texts.append(found)
-        return found
-
-    def name(self, rows: Ints, most_bytes: int) -> Spans:
-        """A text that is not empty."""
-        found = self.text(rows)
-        length = found.stop - found.start
-        self.refuse(rows, (length < 1) | (length > most_bytes))
-        return found
-
-    def optional_name(self, most_bytes: int) -> Spans:
-        """A name of those who have one."""
-        found = self.name(self._chosen(), most_bytes)
-        here = self.good[found.message]
-        return Spans(*(column[here] for column in found))
-
-    def optional_time(self) -> Ints:
-        rows = self._chosen()
-        found = np.full(len(self.good), NOT_SAID, dtype=np.int64)
-        found[rows] = self.varint(rows)
-        self.refuse(rows, found[rows] < 0)
-        return found
-
-    def _chosen(self) -> Ints:
-        """Of a union of nothing and something, the messages that have something."""
-        rows = self.rows
-        branch = self.varint(rows)
-        self.refuse(rows, (branch < 0) | (branch > 1))
-        found: Ints = rows[(branch == 1) & self.good[rows]]
-        return found
+class _Reader(Cursor):
+    """Reads the fields of messages, and sees in the end whether names and texts are as they must be."""
 
     # ---- fields -------------------------------------------------------------------------------------------------------
 
@@ -222,7 +118,7 @@ class _Reader:
             rows = rows[(left[rows] > 0) & self.good[rows]]
         self._end_of_block(some)
         self._refuse_twins(names)
-        facts = _joined(found)
+        facts = joined(found)
         order = np.argsort(facts.message, kind="stable")
         return Spans(*(column[order] for column in facts))
 
@@ -283,14 +179,14 @@ class _Reader:
         looks.sort(axis=1)
         suspects = np.flatnonzero((looks[:, 1:] == looks[:, :-1]).any(axis=1))
         if len(suspects):
-            self._compare(suspects, _joined(names))
+            self._compare(suspects, joined(names))
 
     def _look(self, names: Spans) -> Ints:
         """A number for each name, the same for the same name and mostly another for others; not negative."""
         length = names.stop - names.start
-        few = np.minimum(length, _WORD)
-        begin = self._words[names.start] & _MASKS[few]
-        end = self._words[names.stop - few] & _MASKS[few]
+        few = np.minimum(length, WORD)
+        begin = self.words[names.start] & _MASKS[few]
+        end = self.words[names.stop - few] & _MASKS[few]
         mixed = (begin * _MIX ^ end) * _MIX ^ length.astype(np.uint64)
         found: Ints = (mixed >> np.uint64(1)).astype(np.int64)
         return found
@@ -307,26 +203,19 @@ class _Reader:
     def check_texts(self) -> None:
         """What is not ASCII must be UTF-8."""
         other = self.bytes > 0x7F
-        if np.count_nonzero(other) == len(self.good) * np.count_nonzero(_header > 0x7F) and self._are_headed.all():
+        if np.count_nonzero(other) == len(self.good) * np.count_nonzero(HEADER > 0x7F) and self.are_headed.all():
             return  # only the headers have such bytes, as it mostly is
         beyond = np.flatnonzero(other)
         message = np.searchsorted(self.end, beyond, side="right")  # what is behind the last is padding, and ASCII
         suspect = np.zeros(len(self.good), dtype=bool)
         suspect[message[beyond >= self.body[message]]] = True
-        texts = _joined(self._texts)
+        texts = joined(self.texts)
         looked_at = suspect[texts.message] & self.good[texts.message]
         for number, start, stop in zip(*(column[looked_at].tolist() for column in texts), strict=True):
             try:
                 self.buffer[start:stop].decode()
             except UnicodeDecodeError:
                 self.good[number] = False
-
-
-def _joined(parts: Sequence[Spans]) -> Spans:
-    if not parts:
-        none = np.empty(0, dtype=np.int64)
-        return Spans(none, none, none)
-    return Spans(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 def _sources(buffer: bytes, named: Spans, plain: Bools) -> Ints:

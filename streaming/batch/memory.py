@@ -6,13 +6,14 @@ the batch. Redundant messages touch the columns only; a slot that is unpacked ta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from streaming.batch.arrays import Bools, Ints
+from streaming.batch.arrays import Ints
+from streaming.batch.columns import REFRESHED, Columns, NewEvent
 from streaming.batch.hashing import event_hash, salt_of
+from streaming.batch.notes import Notes
 from streaming.batch.tables import SortedTable
 from streaming.broker.state import NEVER, Slot
 from streaming.broker.state_codec import pack_slot, unpack_slot
@@ -21,90 +22,10 @@ from tidings.registers import Bounds, Join, Register
 from tidings.topic import Topic
 from topology.plan import Plan
 
-_FIRST_ROWS = 64
-
-
-_REFRESHED = ("next_ms", "wake_ms", "plain", "salt", "first_ms", "last_ms", "sources", "entered_ms")
-"""Columns that follow from a slot, and are wrong while it changes."""
-
-
-class Columns:
-    """Numbers of each row; they grow together."""
-
-    __slots__ = NAMES = (
-        *("hash", "salt", "place", "wake_ms", "next_ms", "first_ms", "last_ms", "more", "sources", "plain"),
-        "entered_ms",
-    )
-
-    def __init__(self) -> None:
-        self.hash: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
-        self.salt: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
-        """Of the open event: what is known of the one before it under the same key does not count."""
-        self.place: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
-        """Which broker and topic."""
-        self.wake_ms: Ints = np.full(_FIRST_ROWS, NEVER, dtype=np.int64)
-        """When something is to be done in the slot; `NEVER` for rows that are empty."""
-        self.next_ms: Ints = np.full(_FIRST_ROWS, NEVER, dtype=np.int64)
-        """When something is to be done in its one open event."""
-        self.first_ms: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
-        self.last_ms: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
-        self.more: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
-        """Reports that were counted here and not yet in the event."""
-        self.sources: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
-        self.plain: Bools = np.zeros(_FIRST_ROWS, dtype=bool)
-        """Whether there is just one open event, which has not ended, and none of its registers is full."""
-        self.entered_ms: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
-        """When the first report of the open event entered; 0 in a state from before this was kept, until it is in hand again."""
-
-    def grow(self, rows: int) -> None:
-        size = len(self.hash)
-        if rows <= size:
-            return
-        more = max(rows, 2 * size) - size
-        for name in self.NAMES:
-            column = getattr(self, name)
-            empty = NEVER if name in ("wake_ms", "next_ms") else 0
-            setattr(self, name, np.concatenate([column, np.full(more, empty, dtype=column.dtype)]))
-
-
-class NewEvent(NamedTuple):
-    """What columns are to say of an event that one report is known of, and none of whose fields is full."""
-
-    salt: int
-    next_ms: int
-    published_ms: int
-    sources: int
-    entered_ms: int
-
-
-class Notes:
-    """What went into and out of the tables since the last patch. What goes out goes first."""
-
-    __slots__ = ("facts", "forgotten", "sources", "still_open")
-
-    def __init__(self) -> None:
-        self.forgotten: list[int] = []
-        self.still_open: list[int] = []
-        self.facts: list[tuple[Ints, Ints, Ints]] = []
-        self.sources: list[tuple[Ints, Ints, Ints]] = []
-
-    def forget(self, rows: Collection[int], still_open: list[int]) -> None:
-        """Entries that were added in the same batch, and are forgotten in it, must not come back."""
-        gone = list(rows)
-        self.facts = [_without(added, gone, []) for added in self.facts]
-        self.sources = [_without(added, gone, still_open) for added in self.sources]
-        self.forgotten += gone
-        self.still_open += still_open
-
 
 def is_one(slot: Slot) -> bool:
     """Whether all that comes, if it is about anything here, is about one event that goes on."""
     return len(slot.open) == 1 and slot.open[0].ended_ms is None
-
-
-def _without(added: tuple[Ints, Ints, Ints], rows: list[int], still_open: list[int]) -> tuple[Ints, Ints, Ints]:
-    kept = ~np.isin(added[1], rows) | np.isin(added[2], still_open)
-    return added[0][kept], added[1][kept], added[2][kept]
 
 
 class PackedMemory:
@@ -129,7 +50,7 @@ class PackedMemory:
         self.stale: set[int] = set()
         """Rows whose slots are in hand, and whose columns do not say yet what became of them."""
         self._fresh: dict[int, tuple[int, ...]] = {}
-        """What the columns of `_REFRESHED` are to say of rows whose slots have been packed again."""
+        """What the columns of `REFRESHED` are to say of rows whose slots have been packed again."""
         self.begin_notes()
         self.forgotten: dict[int, tuple[int, ...]] = {}
         """Rows of which an event has ended, with the salts of those that have not."""
@@ -263,13 +184,13 @@ class PackedMemory:
         self.stale.clear()
         if self._fresh:
             rows = list(self._fresh)
-            for column, values in zip(_REFRESHED, zip(*self._fresh.values(), strict=True), strict=True):
+            for column, values in zip(REFRESHED, zip(*self._fresh.values(), strict=True), strict=True):
                 getattr(self.columns, column)[rows] = values
             self.changed.update(rows)
             self._fresh.clear()
 
     def _numbers(self, row: int, _: Address, slot: Slot, topic: Topic) -> tuple[int, ...]:
-        """What the columns of `_REFRESHED` are to say of a slot."""
+        """What the columns of `REFRESHED` are to say of a slot."""
         columns, next_ms = self.columns, slot.next_ms(topic)
         wake_ms = min(next_ms, slot.forget_ms)
         if not slot.open:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import TypeAlias
 
+from streaming.batch.columns import NewEvent
 from streaming.batch.desk import BatchDesk
 from streaming.batch.ground import Ground
 from streaming.batch.hashing import salt_from, salt_of
-from streaming.batch.memory import NewEvent
 from streaming.batch.opening import opened
 from streaming.batch.quick_tell import let_leave
 from streaming.batch.report import Report

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
+from streaming.batch.course import Way
 from streaming.batch.desk import BatchDesk
 from streaming.batch.engine import process
 from streaming.batch.memory import PackedMemory
@@ -37,7 +38,9 @@ EXAMPLES = 5 * settings.default.max_examples
 """Of the two engines more depends on it than of any other law."""
 
 
-def fast(script: Script, batches: list[list[LogRecord]], restarts: Restarts) -> tuple[BucketState, list[Output]]:
+def fast(
+    script: Script, batches: list[list[LogRecord]], restarts: Restarts, ways: Counter[Way] | None = None
+) -> tuple[BucketState, list[Output]]:
     """Every batch by one of two workers, which keep what they had; or by a new one."""
     with TemporaryDirectory() as folder:
         store = Store(Path(folder) / "0", SECRET, script.rules.bounds, restarts.inline, restarts.inline)
@@ -48,7 +51,7 @@ def fast(script: Script, batches: list[list[LogRecord]], restarts: Restarts) -> 
             worker = restarts.workers[number % len(restarts.workers)]
             bucket = store.open(read_note(note) if note else None, workers.pop(worker, None))
             bucket.state.changed = False
-            outputs += process(bucket.state, bucket.shelf, rows_of(columns_of(batch), LIMITS, SECRET), setting)
+            outputs += process(bucket.state, bucket.shelf, rows_of(columns_of(batch), LIMITS, SECRET), setting, ways)
             bucket.shelf.pack()
             bucket.shelf.validate(script.plan_at(bucket.state.version))
             if bucket.state.changed or note is None:
@@ -228,6 +231,19 @@ def check(script: Script, batches: list[list[LogRecord]], restarts: Restarts) ->
     assert quick.size == state.size
     assert remembered(quick) == remembered(state)
     assert quick.version == state.version
+
+
+def test_messages_of_the_law_go_every_way():
+    """Else it would say nothing about some."""
+    ways: Counter[Way] = Counter()
+
+    @settings(max_examples=100, derandomize=True, database=None)
+    @given(stories)
+    def drawn(script):
+        fast(script, cut(log_of(script), [len(script.inputs) // 2]), Restarts(), ways)
+
+    drawn()
+    assert min(ways[way] / ways.total() for way in Way) > 0.05, ways
 
 
 @pytest.mark.parametrize("cuts", [[], [4], [3, 6]], ids=str)

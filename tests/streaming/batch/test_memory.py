@@ -7,8 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from streaming.batch.columns import Columns
 from streaming.batch.hashing import event_hash, salt_of
-from streaming.batch.memory import Columns, PackedMemory
+from streaming.batch.memory import PackedMemory
 from streaming.broker.state import Slot
 from streaming.model.address import Address
 from streaming.model.event import open_event

@@ -19,6 +19,7 @@ from streaming.batch.reading import numbers_of
 from streaming.batch.report import Report
 from streaming.broker.desk import Desk
 from streaming.broker.state import BucketState, Rules
+from streaming.broker.state_codec import pack_slot, unpack_slot
 from streaming.broker.step import take
 from streaming.model.address import Address
 from streaming.model.entry import Origin
@@ -68,8 +69,17 @@ class Desks:
             assert self.of_quick() == self.of_slow(), "it was left, but something was done"
             take(self.quick, Arrived(origin, "b1", message))
         take(self.slow, Arrived(origin, "b1", message))
+        self._check_columns()
         assert self.of_quick() == self.of_slow()
         return taken
+
+    def _check_columns(self) -> None:
+        """What was packed without ever being in hand has the bytes it would have, and its columns say the same."""
+        for packed in filter(None, self.shelf.packed):
+            assert pack_slot(*unpack_slot(packed)) == packed
+        self.shelf.refresh(self.plan)
+        if not self.quick.noted:  # who reported is in the table of sources when the batch ends
+            self.shelf.validate(self.plan)
 
     def _report(self, message: Message, origin: Origin) -> Report:
         published_ms = origin.append_ms if message.published_ms is None else message.published_ms

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from streaming.batch.course import Way
+from streaming.batch.course import Way, Why
 from streaming.batch.desk import BatchDesk
 from streaming.batch.memory import PackedMemory
 from streaming.batch.reading import rows_of
@@ -50,6 +50,8 @@ class Bench:
         self.desk = BatchDesk(state, self.script.plan_at, self.script.rules, shelf=self.shelf)
         self._at = 0
         self.ways: Counter[Way] = Counter()
+        self.reasons: Counter[Why] = Counter()
+        self.plans: list[str] = []
 
     def run(self, until: int | None = None) -> Bench:
         """Take in what comes next, up to a row: in one part, under one version of the control data."""
@@ -58,6 +60,8 @@ class Bench:
         part = Segment(self.desk, self.rows, self._at, hi, self.inputs, setting)
         part.run()
         self.ways += part.ways
+        self.reasons += part.course.reasons()
+        self.plans.append(str(part.course))
         self._at = hi
         self.shelf.pack()
         self.shelf.validate(self.desk.plan)
@@ -188,6 +192,92 @@ def test_where_each_message_is_an_event_all_are_opened():
     publish(script, *[{"a": 1}] * 3)
     bench = Bench(script).run()
     assert bench.opened == 3
+    bench.check()
+
+
+# ---- the plan ---------------------------------------------------------------------------------------------------------
+
+
+def _known(script: Script) -> int:
+    """An event that a batch before has opened. Returns how many rows that are."""
+    publish(script, {"a": 1}, {"a": 2})
+    return len(log_of(script))
+
+
+def _again(script: Script) -> None:
+    publish(script, {"a": 1})
+
+
+def _disputed(script: Script) -> None:
+    publish(script, {"a": 3})
+
+
+def _ahead(script: Script) -> None:
+    script.publish({"a": 1}, published_ms=script.now_ms + 700_000)
+
+
+def _passed_on(script: Script) -> None:
+    script.wait(1)
+    script.pass_on({"a": 1}, way_ms=0)
+    publish(script, {"a": 1})
+
+
+def _another(script: Script) -> None:
+    publish(script, {"a": 1})
+    publish(script, {"a": 1}, key="another")
+
+
+def _later(script: Script) -> None:
+    script.wait(10_000)
+    script.publish({"a": 1}, published_ms=script.now_ms - 5_000)
+
+
+def _twice_as_late(script: Script) -> None:
+    script.wait(50)
+    script.publish({"a": 1}, published_ms=script.now_ms + 10_000)
+
+
+PLANS = [
+    pytest.param(_again, {}, Rules(), {Why.KNOWN: 1}, id="known"),
+    pytest.param(_disputed, {}, Rules(), {Why.NEW_FACT: 1}, id="a new fact"),
+    pytest.param(_ahead, {}, Rules(), {Why.AHEAD: 1}, id="ahead"),
+    pytest.param(_again, {}, Rules(bounds=Bounds(conflicts=1)), {Why.UNUSUAL: 1}, id="a field is full"),
+    pytest.param(_again, {"gather": False}, Rules(), {Why.NEW_FACT: 1}, id="not gathered: nothing is kept"),
+    pytest.param(_passed_on, {}, Rules(), {Why.TOUCHED: 1}, id="a neighbour speaks of it, too"),
+    pytest.param(_twice_as_late, {}, Rules(), {Why.NO_FIT: 1}, id="its window is shorter"),
+    pytest.param(_later, {}, Rules(), {Why.TIMER: 1}, id="it ends before"),
+    pytest.param(_another, {}, Rules(open_events=1), {Why.NO_ROOM: 1, Why.NEW_EVENT: 1}, id="some may have to make room"),
+]
+
+
+@pytest.mark.parametrize(("then", "timing", "rules", "reasons"), PLANS)
+def test_the_plan_says_why_a_message_is_opened(then, timing, rules, reasons):
+    script = scripted(rules, **timing)
+    rows = _known(script)
+    then(script)
+    bench = Bench(script).run(rows)
+    bench.reasons.clear()
+    bench.run()
+    assert bench.reasons == reasons
+    bench.check()
+
+
+def test_the_plan_can_be_read():
+    script = scripted()
+    publish(script, {"a": 1}, {"a": 1}, {"b": 1}, {"a": 1, "b": 1})
+    bench = Bench(script)
+    bench.run(len(bench.rows) - 4).run()
+    assert bench.plans[-1] == f"rows {len(bench.rows) - 4} to {len(bench.rows)}: 2 known, 1 new-fact, 1 new-event, 0 others"
+    assert bench.ways == {Way.COUNTED: 2, Way.QUICK: 2}
+
+
+def test_what_follows_the_news_of_an_event_is_counted_in_columns():
+    script = scripted()
+    publish(script, {"a": 1}, {"a": 1}, {"b": 1}, {"a": 1}, source="ann")
+    publish(script, {"b": 1}, source="bob")
+    bench = Bench(script).run()
+    columns = bench.shelf.columns
+    assert (columns.more[0], columns.sources[0], columns.last_ms[0]) == (2, 2, script.now_ms)
     bench.check()
 
 
