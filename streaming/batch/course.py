@@ -1,5 +1,5 @@
 """What is to become of the messages in a part of a batch: which are counted, which are opened and why. A value, made before
-anything is done; what the opened ones then do to their events may still have others opened (`Way`)."""
+anything is done; what the opened ones then do to their events may still have others opened (`Handling`)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _CODES = {why: code for code, why in enumerate(Why)}
 _COUNTED = _CODES[Why.KNOWN]
 
 
-class Way(StrEnum):
+class Handling(StrEnum):
     """The way that a message of a publisher went in the end."""
 
     COUNTED = "counted"

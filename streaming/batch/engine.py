@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from streaming.batch.course import Way
+from streaming.batch.course import Handling
 from streaming.batch.desk import BatchDesk
 from streaming.batch.memory import PackedMemory
 from streaming.batch.rows import IS_MESSAGE, Rows
@@ -27,7 +27,7 @@ from streaming.wire.inputs import read
 
 
 def process(
-    state: BucketState, shelf: PackedMemory, rows: Rows, setting: EngineSettings, ways: Counter[Way] | None = None
+    state: BucketState, shelf: PackedMemory, rows: Rows, setting: EngineSettings, ways: Counter[Handling] | None = None
 ) -> list[Output]:
     """Take in a batch, and say what is to be done. ``state`` has the shelf for its slots.
 

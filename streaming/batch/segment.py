@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streaming.batch.course import Course, Way
+from streaming.batch.course import Course, Handling
 from streaming.batch.desk import BatchDesk
 from streaming.batch.ground import Ground, grounds_of
 from streaming.batch.hashing import event_hash, salt_of
@@ -52,7 +52,7 @@ class Segment:
     ) -> None:
         self._desk, self._shelf, self._rows, self._inputs, self._setting = desk, desk.shelf, rows, inputs, setting
         self._lo, self._hi = lo, hi
-        self.ways: Counter[Way] = Counter()
+        self.ways: Counter[Handling] = Counter()
         """How many messages went which way."""
         self._tracks: dict[int, Track] = {}
         """Events that something was opened for, or whose timers may fire: all others are counted in the end."""
@@ -76,7 +76,7 @@ class Segment:
             self._absorb(track, track.end)
         self._shelf.refresh(self._desk.plan)
         self._learn()
-        self.ways[Way.COUNTED] += counted
+        self.ways[Handling.COUNTED] += counted
 
     def _plan(self) -> None:
         rows, shelf, desk = self._rows, self._shelf, self._desk
@@ -144,7 +144,7 @@ class Segment:
     def _open_plain(self, track: Track, report: Report) -> None:
         track.cursor = report.position + 1
         known = self._joined_simply(track, report)
-        self.ways[Way.QUICK if known else Way.OPENED] += 1
+        self.ways[Handling.QUICK if known else Handling.OPENED] += 1
         if known is None:
             known = self._joined_fully(report)
         if known is None:
@@ -258,7 +258,7 @@ class Segment:
                 index = int(self._judged.index[start])
                 self._open_plain(track, self._report(index, start))
             else:
-                self.ways[Way.COUNTED] += reached - start
+                self.ways[Handling.COUNTED] += reached - start
                 track.cursor = reached
 
     def _count_run(self, track: Track, start: int, until: int) -> int:

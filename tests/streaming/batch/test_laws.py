@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from streaming.batch.course import Way
+from streaming.batch.course import Handling
 from streaming.batch.desk import BatchDesk
 from streaming.batch.engine import process
 from streaming.batch.memory import PackedMemory
@@ -23,7 +23,7 @@ from streaming.batch.reading import rows_of
 from streaming.batch.segment import EngineSettings
 from streaming.batch.store import Store, read_note
 from streaming.broker.state import BucketState, Rules
-from streaming.model.outputs import Decided, Output, PutAside, Send, Tell, Told
+from streaming.model.outputs import Decided, Output, PutAside, Send, Tell, Written
 from streaming.wire.outgoing import written
 from streaming.world.buckets import LIMITS, SECRET, TICKER, LogRecord, columns_of, log_of, plainly
 from streaming.world.one_broker import Script
@@ -39,7 +39,7 @@ EXAMPLES = 5 * settings.default.max_examples
 
 
 def fast(
-    script: Script, batches: list[list[LogRecord]], restarts: Restarts, ways: Counter[Way] | None = None
+    script: Script, batches: list[list[LogRecord]], restarts: Restarts, ways: Counter[Handling] | None = None
 ) -> tuple[BucketState, list[Output]]:
     """Every batch by one of two workers, which keep what they had; or by a new one."""
     with TemporaryDirectory() as folder:
@@ -82,7 +82,7 @@ def by_key(outputs: list[Output]) -> dict[Any, list[Any]]:
     found: dict[Any, list[Any]] = defaultdict(list)
     for output in outputs:
         match output:
-            case Tell() | Told():
+            case Tell() | Written():
                 told = written(output) if isinstance(output, Tell) else output
                 found["told", told.record_key].append(told)
             case Send():
@@ -235,7 +235,7 @@ def check(script: Script, batches: list[list[LogRecord]], restarts: Restarts) ->
 
 def test_messages_of_the_law_go_every_way():
     """Else it would say nothing about some."""
-    ways: Counter[Way] = Counter()
+    ways: Counter[Handling] = Counter()
 
     @settings(max_examples=100, derandomize=True, database=None)
     @given(stories)
@@ -243,7 +243,7 @@ def test_messages_of_the_law_go_every_way():
         fast(script, cut(log_of(script), [len(script.inputs) // 2]), Restarts(), ways)
 
     drawn()
-    assert min(ways[way] / ways.total() for way in Way) > 0.05, ways
+    assert min(ways[way] / ways.total() for way in Handling) > 0.05, ways
 
 
 @pytest.mark.parametrize("cuts", [[], [4], [3, 6]], ids=str)

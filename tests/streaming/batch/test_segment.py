@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from streaming.batch.course import Way, Why
+from streaming.batch.course import Handling, Why
 from streaming.batch.desk import BatchDesk
 from streaming.batch.memory import PackedMemory
 from streaming.batch.reading import rows_of
@@ -18,7 +18,7 @@ from streaming.batch.rows import IS_MESSAGE
 from streaming.batch.segment import EngineSettings, Segment
 from streaming.broker.state import BucketState, Rules
 from streaming.broker.step import start
-from streaming.model.outputs import Decided, Output, PutAside, Tell, Told
+from streaming.model.outputs import Decided, Output, PutAside, Tell, Written
 from streaming.wire.inputs import read
 from streaming.wire.notification import decode_notification
 from streaming.wire.outgoing import written
@@ -49,7 +49,7 @@ class Bench:
         start(state, (each for found in self.inputs.values() for each in found))
         self.desk = BatchDesk(state, self.script.plan_at, self.script.rules, shelf=self.shelf)
         self._at = 0
-        self.ways: Counter[Way] = Counter()
+        self.ways: Counter[Handling] = Counter()
         self.reasons: Counter[Why] = Counter()
         self.plans: list[str] = []
 
@@ -70,7 +70,7 @@ class Bench:
     @property
     def opened(self) -> int:
         """How many messages were opened, whichever way they then went."""
-        return self.ways.total() - self.ways[Way.COUNTED]
+        return self.ways.total() - self.ways[Handling.COUNTED]
 
     @property
     def outputs(self) -> list[Any]:
@@ -112,7 +112,7 @@ def publish(script: Script, *said: dict[str, Any], after_ms: int = 1, **more: An
 
 def told(bench: Bench, name: str) -> list[tuple[dict[str, Any], int]]:
     """The news that a subscription was told, and of how many reports that came."""
-    tells = [decode_notification(output.value) for output in bench.outputs if isinstance(output, Told)]
+    tells = [decode_notification(output.value) for output in bench.outputs if isinstance(output, Written)]
     return [(dict(each.news), each.reports) for each in tells if each.subscription == name]
 
 
@@ -268,7 +268,7 @@ def test_the_plan_can_be_read():
     bench = Bench(script)
     bench.run(len(bench.rows) - 4).run()
     assert bench.plans[-1] == f"rows {len(bench.rows) - 4} to {len(bench.rows)}: 2 known, 1 new-fact, 1 new-event, 0 others"
-    assert bench.ways == {Way.COUNTED: 2, Way.QUICK: 2}
+    assert bench.ways == {Handling.COUNTED: 2, Handling.QUICK: 2}
 
 
 def test_what_follows_the_news_of_an_event_is_counted_in_columns():
