@@ -6,7 +6,7 @@ about a report is left to that.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import TypeAlias
 
 from streaming.batch.columns import NewEvent
@@ -24,7 +24,9 @@ from streaming.model.address import Address
 from streaming.model.entry import Origin
 from streaming.model.event import OpenEvent, open_event
 from streaming.model.outputs import MessageReason, Outcome
-from tidings.registers import Claim, Register
+from tidings import registers
+from tidings.registers import Bounds, Claim, Join, Register
+from tidings.values import same
 
 Known: TypeAlias = tuple[int, int]
 """The row of an event that a report was joined to, and its salt: from here on, what the report said is known of it."""
@@ -77,19 +79,46 @@ def _opens_quietly(desk: BatchDesk, ground: Ground, report: Report) -> Known:
     return row, salt
 
 
-def adds(desk: BatchDesk, ground: Ground, event: OpenEvent, names: list[str], report: Report) -> bool:
-    """Add fields that an event does not have. False, and nothing done, if this is not as simple as that."""
+def restated(event: OpenEvent, report: Report, bounds: Bounds) -> dict[str, Register] | None:
+    """What a report changes of fields that an event has, where it says the same: of two that were published at the same time, the
+    id says who was first. None if it says anything else, or of a field that is disputed already.
+
+    Kafka gives all records that it appends together the same time, so this is not as rare as it seems.
+    """
+    knowledge, published_ms, message_id = event.knowledge, report.published_ms, report.message.message_id
+    found = {}
+    for name, value in report.message.fields.items():
+        register = knowledge.get(name)
+        if register is None:
+            continue
+        claim = register.claims[0] if len(register.claims) == 1 else None
+        unlike = register.kind.repeats_matter or register.kind is Join.UNION
+        if claim is None or unlike or not same(claim.value, value):
+            return None
+        if (claim.published_ms, claim.message_id) < (published_ms, message_id):
+            continue
+        stated = Register(register.kind, (Claim(value, published_ms, message_id, report.message.source),))
+        if (joined := registers.join(register, stated, bounds)) is not register:
+            found[name] = joined
+    return found
+
+
+def adds(
+    desk: BatchDesk, ground: Ground, event: OpenEvent, names: list[str], again: Mapping[str, Register], report: Report
+) -> bool:
+    """Add fields that an event does not have, and take up what was `restated`. False, and nothing done, if this is not as simple
+    as that."""
     knowledge, rules, published_ms = event.knowledge, desk.rules, report.published_ms
     if (
-        not names
-        or ground.cut_off
+        ground.cut_off
         or len(knowledge) + len(names) > rules.event_fields
         or not event.span.fits(published_ms, ground.timing.window_ms)
         or report.append_ms < event.entered_ms
         or not ground.takes(names, rules.bounds.conflicts)
     ):
         return False
-    event.knowledge = {**knowledge, **_stated(ground, report, report.message.message_id, names)}
+    if names or again:
+        event.knowledge = {**knowledge, **again, **_stated(ground, report, report.message.message_id, names)}
     event.span.include(published_ms)
     event.reports += 1
     _note(desk, ground, event, names, report)

@@ -15,7 +15,7 @@ from streaming.batch.ground import Ground, grounds_of
 from streaming.batch.hashing import event_hash, salt_of
 from streaming.batch.memory import is_one
 from streaming.batch.planner import plan
-from streaming.batch.quick_join import Known, adds, opens
+from streaming.batch.quick_join import Known, adds, opens, restated
 from streaming.batch.report import Report, reports_of
 from streaming.batch.rows import Rows
 from streaming.batch.runs import Track, absorb_all, count_run
@@ -184,8 +184,9 @@ class Segment:
         if append_ms <= joined.entered_ms and self._judged.shelf_row[track.event] >= 0:
             return None  # it may be the first; of an event that this batch opened, the order of the log says that it is not
         new = [name for name in message.fields if name not in joined.knowledge]
-        # If more facts are new than fields, one is disputed.
-        if len(new) != report.unknown_facts or not adds(desk, ground, joined, new, report):
+        # If more facts are new than fields, one is disputed, or may have been stated first.
+        again = {} if new and len(new) == report.unknown_facts else restated(joined, report, desk.rules.bounds)
+        if again is None or not adds(desk, ground, joined, new, again, report):
             return None
         if self._last_opened.get(track.event, -1) < track.cursor:
             self._shelf.put_back(here, ground.topic)

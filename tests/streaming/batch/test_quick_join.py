@@ -14,7 +14,7 @@ from streaming.batch.desk import BatchDesk
 from streaming.batch.ground import Ground
 from streaming.batch.hashing import event_hash, salt_of
 from streaming.batch.memory import PackedMemory, is_one
-from streaming.batch.quick_join import adds, opens
+from streaming.batch.quick_join import adds, opens, restated
 from streaming.batch.reading import numbers_of
 from streaming.batch.report import Report
 from streaming.broker.desk import Desk
@@ -61,7 +61,11 @@ class Desks:
         """Whether the short way takes a message about an event that is open."""
         origin, event = self._origin(), self.event(message.key)
         new = [name for name in message.fields if name not in event.knowledge]
-        return self._both(adds(self.quick, self._ground, event, new, self._report(message, origin)), message, origin)
+        return self._both(self._adds(event, new, self._report(message, origin)), message, origin)
+
+    def _adds(self, event: OpenEvent, new: list[str], report: Report) -> bool:
+        again = restated(event, report, self.rules.bounds)
+        return again is not None and adds(self.quick, self._ground, event, new, again, report)
 
     def _both(self, taken: bool, message: Message, origin: Origin) -> bool:
         """Gathering takes it in any case; here, too, if the short way has left it, and all as it was."""
@@ -176,7 +180,7 @@ def test_what_is_unusual_opens_nothing(made, message):
 @pytest.mark.parametrize(
     ("rules", "timing", "message"),
     [
-        pytest.param(None, {}, said({"a": 1}, 5), id="nothing is new"),
+        pytest.param(None, {}, said({"a": 2}, 5), id="it disputes"),
         pytest.param(None, {}, said({"b": 1}, 10_000), id="it does not fit the window"),
         pytest.param(Rules(event_fields=2), {}, said({"b": 1, "c": 1}, 5), id="it would have too many fields"),
         pytest.param(None, {"fields": {"b": "union"}}, said({"b": ("x",)}, 5), id="a field is joined otherwise"),
@@ -188,6 +192,17 @@ def test_what_is_unusual_adds_nothing(rules, timing, message):
     assert not both.adds(message)
 
 
+@pytest.mark.parametrize("drift_ms", [5, 0, -5], ids="{} ms later".format)
+@pytest.mark.parametrize("message_id", ["m-1", "m-2", "m-3"])
+def test_the_same_said_again_is_taken_whoever_was_first(drift_ms, message_id):
+    both = desks()
+    assert both.opens(said({"a": 1}, id="m-2"))
+    assert both.adds(said({"a": 1}, drift_ms, id=message_id))
+    assert both.adds(said({"a": 1, "b": 1}, drift_ms, id=message_id))
+    first = both.event().knowledge["a"].claims[0]
+    assert (first.published_ms, first.message_id) == min((NOW_MS, "m-2"), (NOW_MS + drift_ms, message_id))
+
+
 # ---- as gathering does ------------------------------------------------------------------------------------------------
 
 fields = st.dictionaries(st.sampled_from("abc"), st.sampled_from([1, 2, "x", ("x", "y"), None, True, 1.5]), max_size=3)
@@ -197,7 +212,7 @@ timings = st.fixed_dictionaries(
 )
 rules = st.sampled_from([Rules(), Rules(sources=1), Rules(event_fields=2), Rules(bounds=Bounds(conflicts=1))])
 overlays = st.sampled_from([[], [broker("b1"), broker("b2"), link("b1", "b2"), subscription("far", broker="b2")]])
-more = st.lists(st.tuples(fields, st.integers(1, 3_000), st.sampled_from([None, "ann", "bob"])), max_size=4)
+more = st.lists(st.tuples(fields, st.sampled_from([-1, 0, 0, 1, 3_000]), st.sampled_from([None, "ann", "bob"])), max_size=4)
 
 
 @given(rules, timings, overlays, fields, st.sampled_from([-10_000, -500, 0, 200]), more)
