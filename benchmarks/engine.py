@@ -73,7 +73,7 @@ class Job:
 def jobs(messages: int) -> list[Job]:
     """That of the peers: one subscription to all. And that of `bench.py`: a thousand that share out the keys."""
     with tempfile.TemporaryDirectory() as folder:
-        version = loads.control([Stream("even", messages)], Path(folder))
+        version = loads.control(Stream("even", messages), Path(folder))
         thousand = Snapshot.from_json(snapshot_path(Path(folder), version).read_text(), Timing())
     everything = b'{"kind": "subscription", "name": "everything", "subscriber": "bench", "topic": "incident"}'
     one = Snapshot(timing=Timing(window_ms=60_000)).apply(1, "subscription/everything", everything)
