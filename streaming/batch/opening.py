@@ -14,7 +14,7 @@ from streaming.batch.report import Report
 from streaming.batch.rows import NO_SOURCE
 from streaming.batch.writing import told, wanted
 from streaming.model.address import Address
-from streaming.model.outputs import Written
+from streaming.model.outputs import WrittenTell
 from streaming.wire.packing import pack
 from tidings.notification import Reason
 from tidings.subscription import Subscription
@@ -28,7 +28,7 @@ class Opened(NamedTuple):
     opening: str
     packed: bytes
     next_ms: int
-    told: list[Written]
+    told: list[WrittenTell]
     reason: Reason | None
     """Why it was told; None if nobody was, and it is held."""
 

@@ -13,7 +13,7 @@ from streaming.broker.desk import Desk
 from streaming.broker.telling import settle
 from streaming.model.event import OpenEvent
 from streaming.model.ledger import Ledger
-from streaming.model.outputs import Outcome, Written
+from streaming.model.outputs import Outcome, WrittenTell
 from streaming.notify.tell import reason_for
 from tidings import event as events
 from tidings.notification import Reason
@@ -54,7 +54,7 @@ def let_leave(desk: Desk, ground: Ground, event: OpenEvent, now_ms: int) -> None
 
 def _told(
     event: OpenEvent, subscription: Subscription, revision: int, reason: Reason, news: Mapping[str, Value], now_ms: int
-) -> Written:
+) -> WrittenTell:
     counts = event.all_reports, event.all_sources, event.span.first_ms, event.span.last_ms
     disputed = {name: register.disagreeing for name, register in event.knowledge.items() if register.is_disputed}
     conflicts = {name: disputed[name] for name in sorted(disputed) if subscription.wants(name)} if disputed else {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from streaming.model.address import Address
-from streaming.model.outputs import Written
+from streaming.model.outputs import WrittenTell
 from streaming.wire.notification import Usual, encode_usual
 from tidings import names
 from tidings.notification import Reason, notification_id
@@ -30,7 +30,7 @@ def told(
     counts: tuple[int, int, int, int],
     conflicts: dict[str, tuple[Value, ...]],
     now_ms: int,
-) -> Written:
+) -> WrittenTell:
     """`streaming.notify.tell.notification_of` as bytes. ``news`` and ``conflicts`` are in the order of the wire; ``counts`` are
     reports, sources, and the first and the last published time."""
     notification = Usual(
@@ -38,4 +38,4 @@ def told(
         *(subscription.subscriber, subscription.name, at.topic, at.key, event, revision, reason, news, *counts, conflicts),
     )
     value = encode_usual(notification, subscription.encoding)
-    return Written(subscription.deliver, names.record_key(at.topic, at.key), value, now_ms)
+    return WrittenTell(subscription.deliver, names.record_key(at.topic, at.key), value, now_ms)

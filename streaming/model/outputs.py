@@ -86,7 +86,7 @@ class Tell:
     at_ms: int
 
 
-class Written(Struct, frozen=True, gc=False):
+class WrittenTell(Struct, frozen=True, gc=False):
     """Deliver a notification that has been written already, with the key of its record."""
 
     kafka_topic: str
@@ -167,4 +167,4 @@ class Offer:
     """Of the control data that it was offered by."""
 
 
-Output: TypeAlias = Tell | Written | Send | PutAside | Decided | FilterDecided | Offer
+Output: TypeAlias = Tell | WrittenTell | Send | PutAside | Decided | FilterDecided | Offer

@@ -23,7 +23,7 @@ from streaming.batch.reading import rows_of
 from streaming.batch.segment import EngineSettings
 from streaming.batch.store import Store, read_note
 from streaming.broker.state import BucketState, Rules
-from streaming.model.outputs import Decided, Output, PutAside, Send, Tell, Written
+from streaming.model.outputs import Decided, Output, PutAside, Send, Tell, WrittenTell
 from streaming.wire.outgoing import written
 from streaming.world.buckets import LIMITS, SECRET, TICKER, LogRecord, columns_of, log_of, plainly
 from streaming.world.one_broker import Script
@@ -82,7 +82,7 @@ def by_key(outputs: list[Output]) -> dict[Any, list[Any]]:
     found: dict[Any, list[Any]] = defaultdict(list)
     for output in outputs:
         match output:
-            case Tell() | Written():
+            case Tell() | WrittenTell():
                 told = written(output) if isinstance(output, Tell) else output
                 found["told", told.record_key].append(told)
             case Send():

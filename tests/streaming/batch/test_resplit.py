@@ -20,7 +20,7 @@ from streaming.batch.resplit import resplit
 from streaming.batch.store import Bucket
 from streaming.broker.state import BucketState, Filter, FilterMode, Rules
 from streaming.model.books import total
-from streaming.model.outputs import Output, PutAside, Send, Tell, Written
+from streaming.model.outputs import Output, PutAside, Send, Tell, WrittenTell
 from streaming.wire.notification import decode_notification
 from streaming.wire.outgoing import written
 from streaming.world.buckets import SECRET, Buckets, log_of, plainly
@@ -102,7 +102,7 @@ def by_key(outputs: list[Output]) -> dict[Any, list[Any]]:
     found: dict[Any, list[Any]] = defaultdict(list)
     for output in outputs:
         match output:
-            case Tell() | Written():
+            case Tell() | WrittenTell():
                 record = written(output) if isinstance(output, Tell) else output
                 told = decode_notification(record.value)
                 found[told.subscription, told.topic, told.key].append(record)

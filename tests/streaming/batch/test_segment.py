@@ -18,7 +18,7 @@ from streaming.batch.rows import IS_MESSAGE
 from streaming.batch.segment import EngineSettings, Segment
 from streaming.broker.state import BucketState, Rules
 from streaming.broker.step import start
-from streaming.model.outputs import Decided, Output, PutAside, Tell, Written
+from streaming.model.outputs import Decided, Output, PutAside, Tell, WrittenTell
 from streaming.wire.inputs import read
 from streaming.wire.notification import decode_notification
 from streaming.wire.outgoing import written
@@ -112,7 +112,7 @@ def publish(script: Script, *said: dict[str, Any], after_ms: int = 1, **more: An
 
 def told(bench: Bench, name: str) -> list[tuple[dict[str, Any], int]]:
     """The news that a subscription was told, and of how many reports that came."""
-    tells = [decode_notification(output.value) for output in bench.outputs if isinstance(output, Written)]
+    tells = [decode_notification(output.value) for output in bench.outputs if isinstance(output, WrittenTell)]
     return [(dict(each.news), each.reports) for each in tells if each.subscription == name]
 
 
