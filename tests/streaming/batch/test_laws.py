@@ -233,6 +233,60 @@ def check(script: Script, batches: list[list[LogRecord]], restarts: Restarts) ->
     assert quick.version == state.version
 
 
+usual_timings = st.sampled_from(
+    [
+        {"window_ms": 10_000},
+        {"window_ms": 10_000, "remember_ms": 3_000},
+        {"window_ms": 10_000, "hold_ms": 1_000, "remember_ms": 3_000},
+        {"window_ms": 10_000, "hold_ms": 2_000, "complete": ["a", "b"]},
+        {"window_ms": 10_000, "complete": ["a", "b"], "fields": {"a": "min", "b": "max"}},
+    ]
+)
+usual_reports = st.tuples(
+    st.sampled_from(["k1", "k1", "k2"]),
+    st.dictionaries(st.sampled_from("abcd"), st.sampled_from([1, 1, 1, 2]), min_size=1, max_size=3),
+    st.sampled_from([None, 0, 0, 1, -1]),
+    st.sampled_from([None, "s1", "s2"]),
+    st.sampled_from([0, 0, 1, 700, 3_000]),
+    st.booleans(),
+)
+
+
+def usual(timing: dict, reports: list[tuple]) -> Script:
+    """What most streams are: reports that open events, add to them or repeat what is known, one broker, and cadences at most."""
+    script = Script()
+    asked = [subscription("slow", every_ms=2_500), subscription("some", where="a = 1"), subscription("few", fields=["a", "c"])]
+    script.control(topic(**timing), subscription("always"), subscription("avro", encoding="avro"), *asked)
+    for key, stated, drift, source, pause_ms, ticks in reports:
+        script.publish(stated, key, published_ms=None if drift is None else script.now_ms + drift, source=source)
+        (script.tick if ticks and pause_ms else script.wait)(pause_ms)
+    return script
+
+
+usual_streams = st.builds(usual, usual_timings, st.lists(usual_reports, min_size=3, max_size=16))
+
+
+@settings(max_examples=EXAMPLES)
+@given(usual_streams, st.lists(st.integers(0, 30), max_size=3))
+def test_news_of_the_usual_kind_comes_to_the_same(script, cuts):
+    """Where nothing is unusual, the short ways are gone most."""
+    check(script, cut(log_of(script), cuts), Restarts())
+
+
+def test_news_of_the_usual_kind_goes_the_short_way():
+    """Else the law before this would say little about it."""
+    ways: Counter[Handling] = Counter()
+
+    @settings(max_examples=50, derandomize=True, database=None)
+    @given(usual_streams)
+    def drawn(script):
+        fast(script, cut(log_of(script), [len(script.inputs) // 2]), Restarts(), ways)
+
+    drawn()
+    assert ways[Handling.QUICK] > ways[Handling.OPENED] > 0, ways
+    assert ways[Handling.COUNTED] > 0.1 * ways.total(), ways
+
+
 def test_messages_of_the_law_go_every_way():
     """Else it would say nothing about some."""
     ways: Counter[Handling] = Counter()
