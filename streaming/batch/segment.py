@@ -65,7 +65,7 @@ class Segment:
         self._desk.noted.clear()
         if self._lo in self._inputs:
             # It may bring other control data: what follows is judged under that.
-            self._take_inputs(self._lo)
+            self._take(self._inputs[self._lo])
             self._lo += 1
         self._plan()
         while self._waiting:
@@ -121,16 +121,19 @@ class Segment:
         return self._reports.pop(index)
 
     def _take_inputs(self, index: int) -> None:
-        desk = self._desk
         timed = self._inputs.get(index)
-        disturbed = self._catch_up(index) if timed and index > self._lo else []
-        self._shelf.refresh(desk.plan)
-        desk.state.wake_ms = 0  # the shelf knows better, and is asked each time
-        for happened in timed or self._read(index):
-            take(desk, happened)
+        disturbed = self._catch_up(index) if timed else []
+        self._take(timed or self._read(index))
         for track in disturbed:
             if not self._is_as_it_was(track):
                 self._make_odd(track)
+
+    def _take(self, inputs: list[Input]) -> None:
+        """As `step` does. The columns must say what is due."""
+        self._shelf.refresh(self._desk.plan)
+        self._desk.state.wake_ms = 0  # the shelf knows better, and is asked each time
+        for happened in inputs:
+            take(self._desk, happened)
 
     def _read(self, index: int) -> list[Input]:
         return [self._checked(each, index) for each in read(self._rows.record(index), self._setting.limits, self._setting.ticker)]

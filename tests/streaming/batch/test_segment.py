@@ -305,6 +305,17 @@ def test_when_an_event_ends_between_two_messages_the_second_opens_another():
     bench.check()
 
 
+def test_an_event_that_ends_with_the_first_rows_of_a_part_is_not_counted_on():
+    """Time passes with each of them, and only the first may bring other control data."""
+    script = scripted(remember_ms=3_000)
+    publish(script, {"a": 1})
+    rows = len(log_of(script))
+    script.tick(3_000)
+    publish(script, {"a": 1}, {"a": 1}, {"a": 2}, after_ms=0)
+    for until in range(rows, rows + 3):
+        Bench(script).run(until).run().check()
+
+
 def test_a_message_that_was_routed_by_another_key_is_refused():
     script = scripted()
     publish(script, {"a": 1}, {"a": 1})
