@@ -22,7 +22,8 @@ _text = msgspec.json.Encoder().encode
 @lru_cache(maxsize=8192)
 def event_hash(secret: str, at: Address) -> int:
     """Which event a message is about: Spark's `xxhash64(secret, broker, topic, key)`."""
-    return signed(xxhash.xxh64_intdigest(at.key.encode(), place_bits(secret, at.broker, at.topic)))
+    broker, topic, key = at
+    return signed(xxhash.xxh64_intdigest(key.encode(), place_bits(secret, broker, topic)))
 
 
 def place_bits(secret: str, broker: str, topic: str) -> int:
