@@ -201,9 +201,9 @@ def child(master: str, bootstrap: str, folder: Path, quick: bool, only: list[str
 def prepare(connection: Connection, folder: Path, scale: Scale, only: set[str]) -> None:
     made = streams(scale)
     needed = {stream for name, _, stream in PLAN if not only or name in only}
-    version = loads.control([stream for stream, _ in made.values()], folder / "control")
     for name in sorted(needed):
         stream, records = made[name]
+        version = loads.control(stream, folder / "control" / name)
         start_s = time.monotonic()
         (loads.fill_offers if stream.windowed else loads.fill)(connection, stream, records(), version)
         print(

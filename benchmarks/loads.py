@@ -56,11 +56,15 @@ class Stream:
         return TickerIdentity(f"bench-{self.name}", SECRET)
 
 
-def control(streams: Iterable[Stream], folder: Path) -> int:
-    """Write the control data of all streams; returns its version."""
+def control(stream: Stream, folder: Path) -> int:
+    """Write the control data of a stream; returns its version.
+
+    Each has its own: brokers without links between them would be an overlay that is cut, and each would keep what it cannot send
+    to the others' subscribers.
+    """
     snapshot = Snapshot()
     version = 0
-    for record in chain([_topic()], *(_records(stream) for stream in streams)):
+    for record in chain([_topic()], _records(stream)):
         version += 1
         snapshot = snapshot.apply(version, f"{record['kind']}/{record['name']}", json.dumps(record).encode())
     folder.mkdir(parents=True, exist_ok=True)

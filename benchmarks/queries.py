@@ -105,7 +105,7 @@ def _settings(bench: Bench, stream: Stream, folder: Path) -> QuerySpec:
         directory=folder,
         bucket=BucketSpec(
             ticker=stream.ticker,
-            control_dir=str(bench.control),
+            control_dir=str(bench.control / stream.name),
             state_dir=str(folder / "state"),
             secret=SECRET,
             rules=replace(Rules(), hosted=frozenset({stream.name}), open_events=10_000_000, buckets=BUCKETS),

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from tidings import registers
 from tidings.message import Message
-from tidings.registers import Bounds, Register
+from tidings.registers import Bounds, Join, Register
 from tidings.topic import Topic
 from tidings.values import Value, same
 
@@ -80,4 +80,5 @@ def left_out(report: Knowledge, joined: Knowledge) -> Iterator[str]:
 
 def facts(knowledge: Knowledge) -> dict[str, Value]:
     """Field to the value that is told."""
-    return {name: register.value for name, register in knowledge.items()}
+    union = Join.UNION
+    return {name: r.value if r.kind is union else r.claims[0].value for name, r in knowledge.items()}

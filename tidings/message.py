@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tidings.values import Value, digest, plain
+from tidings.values import Value, digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,5 +24,4 @@ class Message:
         """The id the publisher gave, or a digest of all that it said: an exact repeat then has the same id."""
         if self.id is not None:
             return self.id
-        stated = {name: plain(value) for name, value in self.fields.items()}
-        return digest(self.topic, self.key, stated, self.source, self.published_ms)
+        return digest(self.topic, self.key, dict(self.fields), self.source, self.published_ms)

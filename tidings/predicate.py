@@ -113,8 +113,8 @@ class Everything:
     """No condition at all: what an empty text means. Never a part of another predicate."""
 
 
-_Test: TypeAlias = Compare | In | Prefix | Contains
-Predicate: TypeAlias = _Test | Exists | Not | And | Or | Everything
+Test: TypeAlias = Compare | In | Prefix | Contains
+Predicate: TypeAlias = Test | Exists | Not | And | Or | Everything
 
 
 @lru_cache(maxsize=1024)
@@ -304,13 +304,14 @@ def evaluate(predicate: Predicate, facts: Mapping[str, Value]) -> Truth:
             return result
     if predicate.field not in facts:
         return Truth.UNKNOWN
-    return Truth.TRUE if _holds(predicate, facts[predicate.field]) else Truth.FALSE
+    return Truth.TRUE if holds(predicate, facts[predicate.field]) else Truth.FALSE
 
 
 _ORDERINGS: Mapping[Op, Callable[..., bool]] = {Op.LT: lt, Op.LE: le, Op.GT: gt, Op.GE: ge}
 
 
-def _holds(test: _Test, fact: Value) -> bool:
+def holds(test: Test, fact: Value) -> bool:
+    """Whether a stated value is what is asked for."""
     match test:
         case Compare(_, Op.EQ, value):
             return same(fact, value)

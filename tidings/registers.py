@@ -91,6 +91,11 @@ class Register(Struct, frozen=True, array_like=True):
         return tuple(claim.value for claim in self.claims[1:]) if self.kind is Join.FIRST else ()
 
     @property
+    def is_disputed(self) -> bool:
+        """Whether there are such values."""
+        return len(self.claims) > 1 and self.kind is Join.FIRST
+
+    @property
     def facts(self) -> tuple[SortKey, tuple[SortKey, ...]]:
         """What the register says, without who said it when: two registers with equal facts tell and dispute the same."""
         return sort_key(self.value), tuple(sorted(sort_key(value) for value in self.disagreeing))

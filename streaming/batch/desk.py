@@ -13,13 +13,14 @@ from streaming.model.outputs import MessageReason, Outcome, Unsent
 
 @dataclass(kw_only=True)
 class BatchDesk(Desk):
-    """A step in progress in the engine. `note_source` counts who reported; the digests themselves go to the shelf's table."""
+    """A step in progress in the engine."""
 
     shelf: PackedMemory
     noted: dict[int, tuple[int, int]] = field(default_factory=dict)
     """New entries for the table, with row and salt."""
 
     def note_source(self, event: OpenEvent, source: int) -> None:
+        """Count who reported; the digests themselves go to the shelf's table."""
         of = row, salt = self.row_of(event), salt_of(event)
         entry = source ^ salt
         # An event that had to make room may be opened again by the same message, in another row.

@@ -22,10 +22,16 @@ _text = msgspec.json.Encoder().encode
 @lru_cache(maxsize=8192)
 def event_hash(secret: str, at: Address) -> int:
     """Which event a message is about: Spark's `xxhash64(secret, broker, topic, key)`."""
+    broker, topic, key = at
+    return signed(xxhash.xxh64_intdigest(key.encode(), place_bits(secret, broker, topic)))
+
+
+def place_bits(secret: str, broker: str, topic: str) -> int:
+    """What the numbers of all events of a topic at a broker start from."""
     bits = xxhash.xxh64_intdigest(secret.encode(), _SEED)
-    for part in at:
+    for part in (broker, topic):
         bits = xxhash.xxh64_intdigest(part.encode(), bits)
-    return signed(bits)
+    return bits
 
 
 def fact_hashes(event: int, fields: Mapping[str, Value]) -> list[int]:
@@ -39,9 +45,10 @@ def fact_hashes(event: int, fields: Mapping[str, Value]) -> list[int]:
 
 def salt_of(event: OpenEvent) -> int:
     """Tells the facts of this opening of an event from those of others under the same key; never 0."""
-    return _salt(event.opening)
+    return salt_from(event.opening)
 
 
 @lru_cache(maxsize=8192)
-def _salt(opening: str) -> int:
+def salt_from(opening: str) -> int:
+    """The same, of an event that is not at hand."""
     return signed(xxhash.xxh64_intdigest(opening.encode(), _SEED) | 1)

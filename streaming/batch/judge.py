@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from streaming.batch.arrays import Bools, Ints
 from streaming.batch.memory import PackedMemory
-from streaming.batch.rows import NO_SOURCE, NOT_SAID, Bools, Ints, Rows
+from streaming.batch.rows import NO_SOURCE, NOT_SAID, Rows
 
 
 @dataclass(slots=True)
@@ -31,8 +32,10 @@ class Judged:
     source: Ints
     new_source: Bools
     """Whether the message is the first of its source about this event."""
-    open: Bools
-    """Whether the message has to be opened."""
+    opening: Bools
+    """Whether the message is the first about an event that is not known: it opens it, even if it states nothing."""
+    ahead: Bools
+    """Whether it was published too far in the future."""
     unknown_facts: Ints
     """How many of its facts are new."""
 
@@ -48,8 +51,9 @@ def judge(rows: Rows, lo: int, hi: int, shelf: PackedMemory, ahead_ms: int) -> J
     said = rows.published_ms[index]
     published_ms = np.where(said == NOT_SAID, append_ms, said)
     starts = np.searchsorted(event, np.arange(len(numbers) + 1))
-    unknown = _unknown_facts(rows, index, event, shelf_row, published_ms, shelf)
-    judged = Judged(
+    opening = np.zeros(len(index), dtype=bool)
+    opening[starts[:-1][shelf_row < 0]] = True
+    return Judged(
         index=index,
         starts=starts,
         event=event,
@@ -57,13 +61,10 @@ def judge(rows: Rows, lo: int, hi: int, shelf: PackedMemory, ahead_ms: int) -> J
         published_ms=published_ms,
         source=rows.source[index],
         new_source=_new_sources(rows.source[index], event, shelf_row, shelf),
-        open=unknown > 0,
-        unknown_facts=unknown,
+        opening=opening,
+        ahead=published_ms - append_ms > ahead_ms,
+        unknown_facts=_unknown_facts(rows, index, event, shelf_row, published_ms, shelf),
     )
-    judged.open |= published_ms - append_ms > ahead_ms
-    # The first message about an event that is not known opens it, even if it states nothing.
-    judged.open[starts[:-1][shelf_row < 0]] = True
-    return judged
 
 
 def _unknown_facts(rows: Rows, index: Ints, event: Ints, shelf_row: Ints, published_ms: Ints, shelf: PackedMemory) -> Ints:

@@ -6,12 +6,14 @@ the batch. Redundant messages touch the columns only; a slot that is unpacked ta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
+from streaming.batch.arrays import Ints
+from streaming.batch.columns import REFRESHED, Columns, NewEvent
 from streaming.batch.hashing import event_hash, salt_of
-from streaming.batch.rows import Bools, Ints
+from streaming.batch.notes import Notes
 from streaming.batch.tables import SortedTable
 from streaming.broker.state import NEVER, Slot
 from streaming.broker.state_codec import pack_slot, unpack_slot
@@ -20,76 +22,10 @@ from tidings.registers import Bounds, Join, Register
 from tidings.topic import Topic
 from topology.plan import Plan
 
-_FIRST_ROWS = 64
-
-
-class Columns:
-    """Numbers of each row; they grow together."""
-
-    __slots__ = NAMES = (
-        *("hash", "salt", "place", "wake_ms", "next_ms", "first_ms", "last_ms", "more", "sources", "plain"),
-        "entered_ms",
-    )
-
-    def __init__(self) -> None:
-        self.hash: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
-        self.salt: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
-        """Of the open event: what is known of the one before it under the same key does not count."""
-        self.place: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
-        """Which broker and topic."""
-        self.wake_ms: Ints = np.full(_FIRST_ROWS, NEVER, dtype=np.int64)
-        """When something is to be done in the slot; `NEVER` for rows that are empty."""
-        self.next_ms: Ints = np.full(_FIRST_ROWS, NEVER, dtype=np.int64)
-        """When something is to be done in its one open event."""
-        self.first_ms: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
-        self.last_ms: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
-        self.more: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
-        """Reports that were counted here and not yet in the event."""
-        self.sources: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
-        self.plain: Bools = np.zeros(_FIRST_ROWS, dtype=bool)
-        """Whether there is just one open event, which has not ended, and none of its registers is full."""
-        self.entered_ms: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
-        """When the first report of the open event entered; 0 in a state from before this was kept, until it is in hand again."""
-
-    def grow(self, rows: int) -> None:
-        size = len(self.hash)
-        if rows <= size:
-            return
-        more = max(rows, 2 * size) - size
-        for name in self.NAMES:
-            column = getattr(self, name)
-            empty = NEVER if name in ("wake_ms", "next_ms") else 0
-            setattr(self, name, np.concatenate([column, np.full(more, empty, dtype=column.dtype)]))
-
-
-class Notes:
-    """What went into and out of the tables since the last patch. What goes out goes first."""
-
-    __slots__ = ("facts", "forgotten", "sources", "still_open")
-
-    def __init__(self) -> None:
-        self.forgotten: list[int] = []
-        self.still_open: list[int] = []
-        self.facts: list[tuple[Ints, Ints, Ints]] = []
-        self.sources: list[tuple[Ints, Ints, Ints]] = []
-
-    def forget(self, rows: Collection[int], still_open: list[int]) -> None:
-        """Entries that were added in the same batch, and are forgotten in it, must not come back."""
-        gone = list(rows)
-        self.facts = [_without(added, gone, []) for added in self.facts]
-        self.sources = [_without(added, gone, still_open) for added in self.sources]
-        self.forgotten += gone
-        self.still_open += still_open
-
 
 def is_one(slot: Slot) -> bool:
     """Whether all that comes, if it is about anything here, is about one event that goes on."""
     return len(slot.open) == 1 and slot.open[0].ended_ms is None
-
-
-def _without(added: tuple[Ints, Ints, Ints], rows: list[int], still_open: list[int]) -> tuple[Ints, Ints, Ints]:
-    kept = ~np.isin(added[1], rows) | np.isin(added[2], still_open)
-    return added[0][kept], added[1][kept], added[2][kept]
 
 
 class PackedMemory:
@@ -112,12 +48,12 @@ class PackedMemory:
         """Hash of an event key to its row."""
         self.in_hand: dict[int, tuple[Address, Slot]] = {}
         self.stale: set[int] = set()
-        """Rows whose columns do not say yet what became of their slots."""
+        """Rows whose slots are in hand, and whose columns do not say yet what became of them."""
+        self._fresh: dict[int, tuple[int, ...]] = {}
+        """What the columns of `REFRESHED` are to say of rows whose slots have been packed again."""
         self.begin_notes()
         self.forgotten: dict[int, tuple[int, ...]] = {}
         """Rows of which an event has ended, with the salts of those that have not."""
-        self.before_due: Callable[[list[int]], None] = lambda _: None
-        """Called with the rows whose timers are about to fire."""
         self._oldest = 0
 
     # ---- as the dict of slots -----------------------------------------------------------------------------------------
@@ -150,9 +86,8 @@ class PackedMemory:
         return (slot for _, slot in self.items())
 
     def due(self, now_ms: int) -> list[tuple[Address, Slot]]:
-        if found := self.due_rows(now_ms):
-            self.before_due(found)
-        return [self.take(row) for row in self.due_rows(now_ms)]
+        """Where a timer may fire by now: also where the columns do not say yet."""
+        return [self.take(row) for row in sorted({*self.due_rows(now_ms), *self.stale})]
 
     def at(self, chosen: Callable[[str, str], bool]) -> list[tuple[Address, Slot]]:
         wanted = np.array([chosen(*place) for place in self.places] or [False])
@@ -165,8 +100,8 @@ class PackedMemory:
         return self.take(row)
 
     def next_ms(self, topic_of: Callable[[str], Topic], *, forgets: bool = False) -> int:
-        del topic_of  # the columns know
-        self.refresh()
+        del topic_of
+        assert not self.stale, "the columns know it when all slots have been put back"
         column = self.columns.wake_ms if forgets else self.columns.next_ms
         return int(column[: len(self.packed)].min(initial=NEVER))
 
@@ -184,13 +119,14 @@ class PackedMemory:
         return sorted(self._rows.values())
 
     def due_rows(self, now_ms: int) -> list[int]:
-        self.refresh()
+        """Where something is to be done by now, as far as the columns say."""
         found: list[int] = np.flatnonzero(self.columns.wake_ms[: len(self.packed)] <= now_ms).tolist()
         return found
 
     def take(self, row: int) -> tuple[Address, Slot]:
         """Unpack a slot, with what was counted for it in columns."""
         self.stale.add(row)
+        self._fresh.pop(row, None)
         found = self.in_hand.get(row)
         if found is None:
             packed = self.packed[row]
@@ -219,6 +155,7 @@ class PackedMemory:
         del self._rows[int(columns.hash[row])]
         self.in_hand.pop(row, None)
         self.stale.discard(row)
+        self._fresh.pop(row, None)
         self.changed.discard(row)
         self.packed[row] = None
         columns.wake_ms[row] = columns.next_ms[row] = NEVER
@@ -228,13 +165,17 @@ class PackedMemory:
         self.forgotten[row] = ()
 
     def _add(self, number: int, at: Address, slot: Slot) -> int:
+        row = self._lay(number, at)
+        self.in_hand[row] = (at, slot)
+        return row
+
+    def _lay(self, number: int, at: Address) -> int:
         row = len(self.packed)
         self.packed.append(None)
         self.columns.grow(row + 1)
         self.columns.hash[row] = number
         self.columns.place[row] = self.place(at.broker, at.topic)
         self._rows[number] = row
-        self.in_hand[row] = (at, slot)
         return row
 
     def _is_used(self, row: int) -> bool:
@@ -242,41 +183,57 @@ class PackedMemory:
 
     # ---- columns ------------------------------------------------------------------------------------------------------
 
-    def use(self, plan: Callable[[], Plan]) -> None:
-        """Timers follow from this plan."""
-        self._plan = plan
-
-    def refresh(self) -> None:
-        """Let the columns say what became of the slots that were in hand."""
+    def refresh(self, plan: Plan) -> None:
+        """Let the columns say what became of the slots that were in hand. Timers follow from the plan."""
         for row in self.stale:
-            self._refresh(row, *self.in_hand[row])
-        self.changed |= self.stale
+            self._fresh[row] = self._numbers(row, *self.in_hand[row], plan.topic(self.in_hand[row][0].topic))
         self.stale.clear()
+        if self._fresh:
+            rows = list(self._fresh)
+            for column, values in zip(REFRESHED, zip(*self._fresh.values(), strict=True), strict=True):
+                getattr(self.columns, column)[rows] = values
+            self.changed.update(rows)
+            self._fresh.clear()
 
-    def _refresh(self, row: int, at: Address, slot: Slot) -> None:
-        columns, topic = self.columns, self._plan().topic(at.topic)
-        next_ms = slot.next_ms(topic)
-        columns.next_ms[row] = next_ms
-        columns.wake_ms[row] = min(next_ms, slot.forget_ms)
-        columns.plain[row] = is_one(slot) and not self.any_full(slot.open[0].knowledge.values())
-        if slot.open:
-            event = slot.open[0]
-            salt = salt_of(event)
-            if columns.salt[row] != salt:
-                if columns.salt[row]:
-                    self.forgotten[row] = tuple(map(salt_of, slot.open))
-                columns.salt[row] = salt
-            columns.first_ms[row], columns.last_ms[row] = event.span.first_ms, event.span.last_ms
-            columns.sources[row] = event.source_count
-            columns.entered_ms[row] = event.entered_ms
+    def _numbers(self, row: int, _: Address, slot: Slot, topic: Topic) -> tuple[int, ...]:
+        """What the columns of `REFRESHED` are to say of a slot."""
+        columns, next_ms = self.columns, slot.next_ms(topic)
+        wake_ms = min(next_ms, slot.forget_ms)
+        if not slot.open:
+            kept = (columns.salt, columns.first_ms, columns.last_ms, columns.sources, columns.entered_ms)
+            return next_ms, wake_ms, False, *(int(column[row]) for column in kept)
+        event = slot.open[0]
+        salt, known = salt_of(event), int(columns.salt[row])
+        if known not in (0, salt):
+            self.forgotten[row] = tuple(map(salt_of, slot.open))
+        plain = is_one(slot) and not self.any_full(event.knowledge.values())
+        return next_ms, wake_ms, plain, salt, event.span.first_ms, event.span.last_ms, event.source_count, event.entered_ms
 
     def any_full(self, registers: Iterable[Register]) -> bool:
         least = self._least_full
-        return any(len(register.claims) >= least and register.is_full(self.bounds) for register in registers)
+        for register in registers:  # noqa: SIM110 (a generator takes longer than what it asks)
+            if len(register.claims) >= least and register.is_full(self.bounds):
+                return True
+        return False
+
+    def put_back(self, row: int, topic: Topic) -> None:
+        """Pack a slot that nobody will ask for soon."""
+        at, slot = self.in_hand.pop(row)
+        self._fresh[row] = self._numbers(row, at, slot, topic)
+        self.stale.discard(row)
+        self.packed[row] = pack_slot(at, slot)
+
+    def put(self, number: int, at: Address, packed: bytes, new: NewEvent) -> int:
+        """Put a slot here that was never in hand, with one event that just came. Returns its row."""
+        row = self._lay(number, at)
+        self.packed[row] = packed
+        salt, next_ms, published_ms, sources, entered_ms = new
+        self._fresh[row] = (next_ms, next_ms, True, salt, published_ms, published_ms, sources, entered_ms)
+        return row
 
     def pack(self) -> None:
         """Put all slots back."""
-        self.refresh()
+        assert not self.stale, "what became of the slots in hand is not in their columns"
         for row, (at, slot) in self.in_hand.items():
             self.packed[row] = pack_slot(at, slot)
         self.in_hand.clear()

@@ -14,8 +14,9 @@ import numpy.typing as npt
 import xxhash
 from msgspec import Struct
 
-from streaming.batch.memory import Columns, PackedMemory
-from streaming.batch.rows import Ints
+from streaming.batch.arrays import Ints
+from streaming.batch.columns import Columns
+from streaming.batch.memory import PackedMemory
 from streaming.batch.tables import SortedTable
 from streaming.broker.state import BucketState
 from streaming.broker.state_codec import decode_head, head_of, state_of

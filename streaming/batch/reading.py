@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from streaming.batch.arrays import Ints, slices, starts_of
 from streaming.batch.avro_reader import read_avro
 from streaming.batch.hashing import event_hash, fact_hashes
-from streaming.batch.rows import IS_MESSAGE, NO_SOURCE, NOT_SAID, Ints, Rows, in_log_order, slices, starts_of
+from streaming.batch.rows import IS_MESSAGE, NO_SOURCE, NOT_SAID, Rows, in_log_order
 from streaming.model.address import Address
-from streaming.wire.avro import HEADER_BYTES, schema
 from streaming.wire.message import MessageLimits, decode_message
 from tidings import names
 from tidings.errors import BadMessage
@@ -23,8 +22,6 @@ COLUMNS = ("kind", "kafka_topic", "partition", "offset", "append_ms", "record_ke
 """What routing gives of each record: as it stands in the log, and the number of the event that it is about; 0 for none."""
 
 _TYPES = {"kafka_topic": object, "record_key": object, "value": object}
-
-_schema = schema("message")
 
 
 def rows_of(columns: Mapping[str, Any], limits: MessageLimits, secret: str) -> Rows:
@@ -38,7 +35,8 @@ def rows_of(columns: Mapping[str, Any], limits: MessageLimits, secret: str) -> R
     plain[avro], source[avro], published_ms[avro] = read.plain, read.source, read.published_ms
     count = np.zeros(rows, dtype=np.int64)
     count[avro] = read.count
-    messages = np.full(rows, None, dtype=object)
+    messages, text = np.full(rows, None, dtype=object), np.full(rows, -1)
+    text[avro[read.plain]] = np.flatnonzero(read.plain)
     facts: dict[int, list[int]] = {}
     for index in json:
         if message := _read_json(raw, index, limits, secret):
@@ -51,19 +49,18 @@ def rows_of(columns: Mapping[str, Any], limits: MessageLimits, secret: str) -> R
     flat[slices(starts, avro)] = read.facts
     for index, numbers in facts.items():
         flat[starts[index] : starts[index + 1]] = numbers
-    numbered = {"plain": plain, "source": source, "published_ms": published_ms, "message": messages}
-    return in_log_order({**raw, **numbered}, flat, count)
+    numbered = {"plain": plain, "source": source, "published_ms": published_ms, "message": messages, "text": text}
+    return in_log_order({**raw, **numbered}, flat, count, read.texts)
 
 
 def _messages(raw: Mapping[str, Any]) -> tuple[Ints, list[int]]:
     """Where publications stand whose event is known: those in Avro, and those in JSON."""
-    avro: list[int] = []
-    json: list[int] = []
-    value, kafka_topic = raw["value"], raw["kafka_topic"]
-    for index in np.flatnonzero((raw["kind"] == IS_MESSAGE) & (raw["event"] != 0)).tolist():
-        if names.sender_of(kafka_topic[index]) is None:
-            (json if value[index][:1] == b"{" else avro).append(index)
-    return np.array(avro, dtype=np.int64), json
+    index = np.flatnonzero((raw["kind"] == IS_MESSAGE) & (raw["event"] != 0))
+    of_publishers = {name for name in set(raw["kafka_topic"].tolist()) if names.sender_of(name) is None}
+    published = np.fromiter(map(of_publishers.__contains__, raw["kafka_topic"][index]), dtype=bool, count=len(index))
+    index = index[published]
+    in_json = np.array([value[:1] == b"{" for value in raw["value"][index]], dtype=bool)
+    return index[~in_json], index[in_json].tolist()
 
 
 def _read_json(raw: Mapping[str, Any], index: int, limits: MessageLimits, secret: str) -> Message | None:
@@ -80,24 +77,3 @@ def numbers_of(message: Message) -> tuple[int, int]:
     """Source and published time as columns have them."""
     source = NO_SOURCE if message.source is None else source_digest(message.source)
     return source, NOT_SAID if message.published_ms is None else message.published_ms
-
-
-def quick_message(value: bytes | None, limits: MessageLimits) -> Message | None:
-    """A plain message in Avro. None if something in it needs a closer look."""
-    if value is None or value[:1] == b"{":
-        return None
-    try:
-        datum = _schema.decode(value[HEADER_BYTES:])
-    except ValueError:
-        return None
-    topic, key, fields = datum["topic"], datum["key"], datum["fields"]
-    short = limits.key_bytes // 4  # a text of that many characters has no more bytes than allowed
-    if not (0 < len(topic) <= short and 0 < len(key) <= short):
-        return None
-    for name, stated in fields.items():
-        kind = type(stated)
-        if kind is list:
-            fields[name] = tuple(stated)
-        elif (kind is float and not math.isfinite(stated)) or not 0 < len(name) <= short:
-            return None
-    return Message(topic, key, fields, datum["source"], datum["id"], datum["published_ms"])

@@ -13,9 +13,10 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from streaming.batch.arrays import Ints
+from streaming.batch.columns import Columns
 from streaming.batch.hashing import event_hash
-from streaming.batch.memory import Columns, PackedMemory
-from streaming.batch.rows import Ints
+from streaming.batch.memory import PackedMemory
 from streaming.batch.store import Bucket
 from streaming.batch.tables import SortedTable
 from streaming.broker.state import NEVER, BucketState, Filter

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from streaming.batch.arrays import Bools, Ints, Objects, slices, starts_of
+from streaming.batch.texts import Texts
 from streaming.model.entry import Entry, Origin
 from streaming.wire.inputs import MARK, MESSAGE, TICK
 from streaming.wire.record import Record
-
-Ints: TypeAlias = npt.NDArray[np.int64]
-Bools: TypeAlias = npt.NDArray[np.bool_]
-Objects: TypeAlias = npt.NDArray[np.object_]
 
 KINDS = (MESSAGE, MARK, TICK)
 """Kinds of records by their numbers."""
@@ -49,7 +46,10 @@ class Rows:
     starts: Ints
     """Where in ``facts`` those of each row start; one more than there are rows."""
     message: Objects
-    """Messages that had to be decoded to get their numbers; None for others."""
+    """Messages that had to be decoded to get their numbers, or were opened since; None for others."""
+    text: Ints
+    """Of the other plain ones, the number in ``texts``; -1 for all that is not one of them."""
+    texts: Texts
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -57,6 +57,11 @@ class Rows:
     def facts_of(self, index: Ints) -> Ints:
         """Where in ``facts`` those of these rows stand, row by row."""
         return slices(self.starts, index)
+
+    def open(self, index: Ints) -> None:
+        """Put together what plain messages say, for those that are opened."""
+        read = index[self.text[index] >= 0]
+        self.message[read] = self.texts.messages(self.text[read])
 
     def record(self, index: int) -> Record:
         """The record of a row, for those that must be opened."""
@@ -75,12 +80,14 @@ class Rows:
         return self.record(int(np.flatnonzero(at)[0])).entry
 
 
-def in_log_order(columns: Mapping[str, Any], facts: Ints, count: Ints) -> Rows:
+def in_log_order(columns: Mapping[str, Any], facts: Ints, count: Ints, texts: Texts) -> Rows:
     """Rows by append time across partitions, and by offset within each, as `streaming.wire.inputs.in_log_order` has them.
 
     ``facts`` are those of all rows, one after the other as the rows come; ``count`` says how many each row has.
     """
-    _, topic_code = np.unique(np.asarray(columns["kafka_topic"], dtype=str), return_inverse=True)
+    kafka_topic = _objects(columns["kafka_topic"])
+    code_of = {name: number for number, name in enumerate(sorted(set(kafka_topic.tolist())))}
+    topic_code = np.fromiter(map(code_of.__getitem__, kafka_topic), dtype=np.int64, count=len(kafka_topic))
     partition, offset = _ints(columns["partition"]), _ints(columns["offset"])
     append_ms = _ints(columns["append_ms"])
     place = np.lexsort((offset, partition, topic_code))
@@ -93,7 +100,7 @@ def in_log_order(columns: Mapping[str, Any], facts: Ints, count: Ints) -> Rows:
     kind = _ints(columns["kind"])[order]
     return Rows(
         kind=kind,
-        kafka_topic=_objects(columns["kafka_topic"])[order],
+        kafka_topic=kafka_topic[order],
         partition=partition[order],
         offset=offset[order],
         append_ms=append_ms[order],
@@ -106,22 +113,9 @@ def in_log_order(columns: Mapping[str, Any], facts: Ints, count: Ints) -> Rows:
         facts=facts[slices(starts_of(count), order)],
         starts=starts_of(count[order]),
         message=_objects(columns["message"])[order],
+        text=_ints(columns["text"])[order],
+        texts=texts,
     )
-
-
-def starts_of(count: Ints) -> Ints:
-    """Where each of several lists starts that stand one after the other; one more than there are lists."""
-    starts = np.zeros(len(count) + 1, dtype=np.int64)
-    np.cumsum(count, out=starts[1:])
-    return starts
-
-
-def slices(starts: Ints, index: Ints) -> Ints:
-    """Where the items of these lists stand, list by list."""
-    count = starts[index + 1] - starts[index]
-    within = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
-    found: Ints = np.repeat(starts[index], count) + within
-    return found
 
 
 def _ints(column: Any) -> Ints:

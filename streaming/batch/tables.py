@@ -7,7 +7,7 @@ from collections.abc import Collection
 import numpy as np
 import numpy.typing as npt
 
-from streaming.batch.rows import Bools, Ints
+from streaming.batch.arrays import Bools, Ints
 
 
 class SortedTable:

@@ -30,8 +30,6 @@ class Desk:
     plan_at: Callable[[int], Plan]
     rules: Rules
     outputs: list[Output] = field(default_factory=list)
-    joined: OpenEvent | None = None
-    """The event that the last report was joined to."""
     again: list[Arrived] = field(default_factory=list)
     """Messages that have waited here, and are to be taken in now."""
 

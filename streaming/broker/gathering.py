@@ -23,8 +23,8 @@ from tidings.values import Value, source_digest
 from topology.plan import Role
 
 
-def gather(desk: Desk, at: Address, slot: Slot, topic: Topic, arrived: Arrived) -> None:
-    """Join a message to its event, or open one. What would belong to a closed event is late.
+def gather(desk: Desk, at: Address, slot: Slot, topic: Topic, arrived: Arrived) -> OpenEvent | None:
+    """Join a message to its event, or open one; returns that event. What would belong to a closed event is late.
 
     What counts is when it entered the overlay, not when it came here.
     """
@@ -35,10 +35,10 @@ def gather(desk: Desk, at: Address, slot: Slot, topic: Topic, arrived: Arrived) 
     if event is None:
         if _is_over(slot, published_ms, topic) or _too_old(desk, arrived, topic):
             _late(desk, at, topic, arrived)
-            return
+            return None
         event = open_event(at, arrived.message.message_id, published_ms, append_ms, arrived.entry.origin)
         slot.open.append(event)
-    _join(desk, slot, event, topic, arrived)
+    return event if _join(desk, slot, event, topic, arrived) else None
 
 
 def _is_over(slot: Slot, published_ms: int, topic: Topic) -> bool:
@@ -74,14 +74,15 @@ def _entry(arrived: Arrived) -> Entry | None:
     return arrived.entry if arrived.passed else None
 
 
-def _join(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, arrived: Arrived) -> None:
+def _join(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, arrived: Arrived) -> bool:
+    """Join a message to this event, unless the event would have too many fields then."""
     broker, append_ms, bounds = event.at.broker, arrived.origin.append_ms, desk.rules.bounds
     report = events.report(arrived.message, arrived.published_ms, topic, bounds)
     knowledge = events.join(event.knowledge, report, bounds)
     if len(knowledge) > desk.rules.event_fields:
         detail = f"the event would have {len(knowledge)} fields; at most {desk.rules.event_fields} are allowed"
         desk.put_aside(arrived.origin, broker, Unreadable.EVENT_FULL, detail, entry=_entry(arrived))
-        return
+        return False
     added = events.added(event.knowledge, knowledge)
     event.knowledge = knowledge
     event.span.include(arrived.published_ms)
@@ -90,7 +91,6 @@ def _join(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, arrived: Arriv
         event.entered(arrived.entry.origin)
         if event.ended_ms is not None:
             note_ending(desk, event.at, slot)
-    desk.joined = event
     if arrived.message.source is not None:
         desk.note_source(event, source_digest(arrived.message.source))
     desk.books(broker).left_out.update(events.left_out(report, knowledge))
@@ -101,6 +101,7 @@ def _join(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, arrived: Arriv
             let_leave(desk, event, topic, append_ms)
         else:
             tell_last(desk, slot, event, topic, append_ms)
+    return True
 
 
 def let_leave(desk: Desk, event: OpenEvent, topic: Topic, append_ms: int) -> None:

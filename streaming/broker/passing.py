@@ -10,6 +10,7 @@ from streaming.broker.offering import offer_publication
 from streaming.broker.room import taking
 from streaming.broker.state import Slot
 from streaming.model.address import Address
+from streaming.model.event import OpenEvent
 from streaming.model.inputs import Arrived
 from streaming.model.links import PassedOn
 from streaming.model.outputs import MessageReason, Outcome, Unsent
@@ -22,19 +23,19 @@ MOST_HOPS = 1000
 """While brokers take up a change one after the other, a message may go to and fro. This is where patience ends."""
 
 
-def arrived(desk: Desk, happened: Arrived) -> None:
-    """Take in a publication, from a publisher or from a neighbour."""
+def arrived(desk: Desk, happened: Arrived) -> OpenEvent | None:
+    """Take in a publication, from a publisher or from a neighbour. Returns the event that it was joined to, if it was."""
     broker = happened.broker
     if happened.sender is not None and happened.passed is not None:
         if desk.is_repeat(broker, happened.sender, happened.stamp):
-            return
+            return None
         desk.heard(broker, happened.sender, happened.passed, happened.size)
     desk.books(broker).received += 1
     if is_ahead(desk, happened):
         with taking(desk, happened.at, happened.origin.append_ms) as slot:
             wait(desk, slot, happened)
-    else:
-        _take_in(desk, happened)
+        return None
+    return _take_in(desk, happened)
 
 
 def arrived_again(desk: Desk) -> None:
@@ -44,7 +45,7 @@ def arrived_again(desk: Desk) -> None:
         _take_in(desk, happened)
 
 
-def _take_in(desk: Desk, happened: Arrived) -> None:
+def _take_in(desk: Desk, happened: Arrived) -> OpenEvent | None:
     message, broker, origin = happened.message, happened.broker, happened.origin
     place = desk.plan.place(broker, message.topic)
     if place.role is Role.GONE:
@@ -56,16 +57,18 @@ def _take_in(desk: Desk, happened: Arrived) -> None:
         if not (desk.topic(message.topic).early and _known_here(desk, happened)):
             pass_on(desk, happened, place.toward)
     else:
-        _take(desk, happened, place)
+        return _take(desk, happened, place)
+    return None
 
 
-def _take(desk: Desk, happened: Arrived, place: Place) -> None:
+def _take(desk: Desk, happened: Arrived, place: Place) -> OpenEvent | None:
     at, topic = happened.at, desk.topic(happened.message.topic)
     with taking(desk, at, happened.origin.append_ms) as slot:
         if place.role is Role.SPREADS:
-            _spread(desk, at, slot, topic, happened, place)
+            joined = _spread(desk, at, slot, topic, happened, place)
         else:
-            gather(desk, at, slot, topic, happened)
+            joined = gather(desk, at, slot, topic, happened)
+    return joined
 
 
 def _known_here(desk: Desk, happened: Arrived) -> bool:
@@ -112,13 +115,13 @@ def _turn_back(desk: Desk, happened: Arrived) -> None:
         desk.put_aside(happened.origin, happened.broker, reason, detail, entry=happened.entry if happened.passed else None)
 
 
-def _spread(desk: Desk, at: Address, slot: Slot, topic: Topic, happened: Arrived, place: Place) -> None:
+def _spread(desk: Desk, at: Address, slot: Slot, topic: Topic, happened: Arrived, place: Place) -> OpenEvent | None:
     """Nobody gathers for all: send the message to every neighbour beyond which it is wanted, and take it for those here."""
     if not topic.gather and seen_before(desk, at.broker, slot, topic, happened):
         if _leads_on(desk, slot, happened):
             _send_on(desk, at, happened, place)
             measure_again(desk, at, topic, happened)
-        return
+        return None
     crossed = _send_on(desk, at, happened, place)
     if crossed and not topic.gather:
         slot.spread[happened.message.message_id] = desk.state.version
@@ -126,9 +129,10 @@ def _spread(desk: Desk, at: Address, slot: Slot, topic: Topic, happened: Arrived
     if not topic.gather:
         measure(desk, at, slot, topic, happened, crossed=bool(crossed), counted=counted)
     elif at.place in desk.plan.snapshot.by_topic or not crossed or place.cut_off:
-        gather(desk, at, slot, topic, happened)
+        return gather(desk, at, slot, topic, happened)
     else:
         desk.decide(happened.origin, at.broker, Outcome.FORWARDED, MessageReason.TO_SUBSCRIBERS)
+    return None
 
 
 def _leads_on(desk: Desk, slot: Slot, happened: Arrived) -> bool:

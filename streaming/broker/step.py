@@ -17,6 +17,7 @@ from streaming.broker.progress import note_progress
 from streaming.broker.replanning import reconsider
 from streaming.broker.state import BucketState, Rules
 from streaming.broker.timers import pass_time
+from streaming.model.event import OpenEvent
 from streaming.model.inputs import Arrived, Heard, Input, Marked, Progressed, Refused, Ticked
 from streaming.model.outputs import Output
 from topology.plan import Plan
@@ -50,26 +51,28 @@ def start(state: BucketState, inputs: Iterable[Input]) -> None:
         state.changed = state.changed or state.version > 0
 
 
-def take(desk: Desk, happened: Input) -> None:
-    """Take in one thing that happened."""
+def take(desk: Desk, happened: Input) -> OpenEvent | None:
+    """Take in one thing that happened. Returns the event that a publication was joined to."""
+    joined = None
     match happened:
         case Marked():
             _marked(desk, happened)
-            return
+            return None
         case Ticked():
             _ticked(desk, happened)
-            return
+            return None
         case Progressed():
             note_progress(desk, happened)
-            return
+            return None
         case Arrived():
-            arrived(desk, happened)
+            joined = arrived(desk, happened)
         case Heard():
             heard(desk, happened)
         case Refused():
             desk.books(happened.broker).received += 1
             desk.put_aside(happened.origin, happened.broker, happened.reason, happened.detail)
     desk.state.changed = True
+    return joined
 
 
 def _marked(desk: Desk, mark: Marked) -> None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
+from msgspec import Struct
+
 from streaming.model.entry import Entry, Origin
 from streaming.model.items import Windowed
 from streaming.model.links import LinkRecord, Stamp
@@ -84,6 +86,15 @@ class Tell:
     at_ms: int
 
 
+class WrittenTell(Struct, frozen=True, gc=False):
+    """Deliver a notification that has been written already, with the key of its record."""
+
+    kafka_topic: str
+    record_key: bytes
+    value: bytes
+    at_ms: int
+
+
 @dataclass(frozen=True, slots=True)
 class PutAside:
     """Write the untouched record to `late` or `dead-letter`."""
@@ -156,4 +167,4 @@ class Offer:
     """Of the control data that it was offered by."""
 
 
-Output: TypeAlias = Tell | Send | PutAside | Decided | FilterDecided | Offer
+Output: TypeAlias = Tell | WrittenTell | Send | PutAside | Decided | FilterDecided | Offer

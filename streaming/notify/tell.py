@@ -66,7 +66,7 @@ def tell(
                 quiet[subscription.name] = news
             continue
         ledger = event.ledgers[subscription.name]
-        reason = _reason(ledger, complete=complete, closing=closing)
+        reason = reason_for(ledger, complete=complete, closing=closing)
         ledger.note(news, now_ms, complete=complete)
         told.append((subscription, notification_of(event, subscription, ledger.revision, reason, news)))
     return told
@@ -138,7 +138,8 @@ def digested(event: OpenEvent, news: Mapping[str, Value]) -> Digested:
     return Digested(event.id, news, event.span.first_ms, event.span.last_ms)
 
 
-def _reason(ledger: Ledger, *, complete: bool, closing: bool) -> Reason:
+def reason_for(ledger: Ledger, *, complete: bool, closing: bool) -> Reason:
+    """Why it is told now."""
     if closing:
         return Reason.FINAL
     if ledger.capped:
@@ -171,6 +172,6 @@ def notification_of(
         sources=event.all_sources,
         first_ms=event.span.first_ms,
         last_ms=event.span.last_ms,
-        conflicts={n: r.disagreeing for n, r in event.knowledge.items() if r.disagreeing and subscription.wants(n)},
+        conflicts={n: r.disagreeing for n, r in event.knowledge.items() if r.is_disputed and subscription.wants(n)},
         digest=digest,
     )

@@ -16,7 +16,7 @@ from typing import Any, Final
 from streaming.wire.record import Record
 
 MARK_START: Final = b"\x00tidings mark"
-"""Written into every input partition by the ticker. A publisher who forges one only says what time Kafka already knows."""
+"""WrittenTell into every input partition by the ticker. A publisher who forges one only says what time Kafka already knows."""
 
 
 @dataclass(frozen=True, slots=True)

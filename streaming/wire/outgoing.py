@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from streaming.model.entry import Entry, Origin
-from streaming.model.outputs import FilterDecided, Offer, Output, PutAside, Send, Tell
+from streaming.model.outputs import FilterDecided, Offer, Output, PutAside, Send, Tell, WrittenTell
 from streaming.model.windows import WindowDecided, WindowOutput
 from streaming.wire.aside import aside_record
 from streaming.wire.decisions import decision_record
@@ -20,6 +20,13 @@ def _not_at_hand(origin: Origin) -> Entry:
     raise LookupError(f"what is put aside brings its bytes with it; {origin} does not")
 
 
+def written(tell: Tell) -> WrittenTell:
+    """The notification as bytes."""
+    told = tell.notification
+    value = encode_notification(told, tell.encoding)
+    return WrittenTell(tell.kafka_topic, names.record_key(told.topic, told.key), value, tell.at_ms)
+
+
 def to_records(
     outputs: Iterable[Output | WindowOutput],
     service: str,
@@ -32,10 +39,9 @@ def to_records(
     """
     for output in outputs:
         match output:
-            case Tell():
-                told = output.notification
-                value = encode_notification(told, output.encoding)
-                yield Outgoing(output.kafka_topic, names.record_key(told.topic, told.key), value, [])
+            case Tell() | WrittenTell():
+                told = written(output) if isinstance(output, Tell) else output
+                yield Outgoing(told.kafka_topic, told.record_key, told.value, [])
             case Send():
                 link, about = names.link_topic(output.sender, output.to), names.record_key(*output.record.about)
                 yield Outgoing(link, about, encode_link(output.record, output.stamp), [])

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidings.compiled import compiled, matcher
 from tidings.errors import BadPredicate
 from tidings.predicate import (
     MAX_LENGTH,
@@ -34,6 +35,7 @@ from tidings.predicate import (
     parse,
     render,
 )
+from tidings.subscription import Subscription
 from tidings.values import INT64_MAX, INT64_MIN, Value
 
 # The first parse builds the grammar, so a deadline would measure that.
@@ -389,6 +391,18 @@ def read(text: str) -> Predicate | BadPredicate:
 @given(near_predicates, some_facts)
 def test_evaluation_agrees_with_an_oracle(predicate: Predicate, facts: dict[str, Value]) -> None:
     assert evaluate(predicate, facts) is (Truth.FALSE, Truth.UNKNOWN, Truth.TRUE)[int(2 * oracle(predicate, facts))]
+
+
+@given(near_predicates, some_facts)
+def test_as_a_function_it_answers_the_same(predicate: Predicate, facts: dict[str, Value]) -> None:
+    assert compiled(predicate)(facts) is evaluate(predicate, facts)
+
+
+@given(near_predicates | st.just(Everything()), some_facts, st.sampled_from(Missing))
+def test_a_subscription_matches_what_it_judges_to(predicate: Predicate, facts: dict[str, Value], missing: Missing) -> None:
+    asks = Subscription("s", "s", "b1", "t", "notify.s", predicate, missing)
+    matches = matcher(asks)
+    assert (matches is None or matches({**facts, "key": "k"})) == (asks.judge("k", facts) is Verdict.MATCHES)
 
 
 def oracle(predicate: Predicate, facts: dict[str, Value]) -> float:

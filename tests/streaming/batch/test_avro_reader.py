@@ -88,6 +88,11 @@ def check(found: Sequence[bytes], limits: MessageLimits = LIMITS) -> AvroColumns
             assert len(facts) == len(taken.fields)
         else:
             assert facts == []
+    plain = np.flatnonzero(columns.plain)
+    taken = [decode_message(found[number], limits) for number in plain.tolist()]
+    # As text, too: true is not 1, and fields stay in their order.
+    assert (said := columns.texts.messages(plain)) == taken
+    assert repr(said) == repr(taken)
     return columns
 
 

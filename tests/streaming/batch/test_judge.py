@@ -15,6 +15,7 @@ from streaming.batch.hashing import event_hash, fact_hashes, salt_of
 from streaming.batch.judge import judge
 from streaming.batch.memory import PackedMemory
 from streaming.batch.rows import IS_MESSAGE, NO_SOURCE, NOT_SAID, Rows
+from streaming.batch.texts import no_texts
 from streaming.broker.state import Slot
 from streaming.model.address import Address
 from streaming.model.event import open_event
@@ -66,7 +67,6 @@ def numbers(key: str, facts: str) -> list[int]:
 
 def shelf_of(known: dict[str, Known]) -> PackedMemory:
     shelf = PackedMemory("secret", Bounds())
-    shelf.use(lambda: Plan(Snapshot()))
     for key, of in known.items():
         at = Address("b1", "incident", key)
         event = open_event(at, f"m-{key}", NOW_MS, NOW_MS)
@@ -77,7 +77,7 @@ def shelf_of(known: dict[str, Known]) -> PackedMemory:
         shelf.add_facts(facts ^ salt, np.full(len(facts), row), np.array(list(of.facts.values()), dtype=np.int64))
         sources = np.array(sorted(of.sources), dtype=np.int64)
         shelf.add_sources(sources ^ salt, np.full(len(sources), row), np.full(len(sources), salt))
-    shelf.refresh()
+    shelf.refresh(Plan(Snapshot()))
     shelf.validate(Plan(Snapshot()))
     return shelf
 
@@ -100,13 +100,16 @@ def rows_of(batch: Sequence[Said]) -> Rows:
         facts=np.array([number for each in facts for number in each], dtype=np.int64),
         starts=np.cumsum([0, *map(len, facts)]),
         message=none,
+        text=np.full(count, -1),
+        texts=no_texts(),
     )
 
 
 def judged(batch: Sequence[Said], known: dict[str, Known], lo: int = 0, hi: int | None = None) -> dict[int, Verdict]:
     """By row of the batch."""
     found = judge(rows_of(batch), lo, len(batch) if hi is None else hi, shelf_of(known), AHEAD_MS)
-    columns = (found.index, found.open, found.unknown_facts, found.new_source)
+    opened = found.opening | found.ahead | (found.unknown_facts > 0)
+    columns = (found.index, opened, found.unknown_facts, found.new_source)
     return {index: Verdict(*of) for index, *of in zip(*(column.tolist() for column in columns), strict=True)}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
+from streaming.batch.course import Handling
 from streaming.batch.desk import BatchDesk
 from streaming.batch.engine import process
 from streaming.batch.memory import PackedMemory
@@ -22,7 +23,8 @@ from streaming.batch.reading import rows_of
 from streaming.batch.segment import EngineSettings
 from streaming.batch.store import Store, read_note
 from streaming.broker.state import BucketState, Rules
-from streaming.model.outputs import Decided, Output, PutAside, Send, Tell
+from streaming.model.outputs import Decided, Output, PutAside, Send, Tell, WrittenTell
+from streaming.wire.outgoing import written
 from streaming.world.buckets import LIMITS, SECRET, TICKER, LogRecord, columns_of, log_of, plainly
 from streaming.world.one_broker import Script
 from streaming.world.records import broker, link, subscription, topic
@@ -36,7 +38,9 @@ EXAMPLES = 5 * settings.default.max_examples
 """Of the two engines more depends on it than of any other law."""
 
 
-def fast(script: Script, batches: list[list[LogRecord]], restarts: Restarts) -> tuple[BucketState, list[Output]]:
+def fast(
+    script: Script, batches: list[list[LogRecord]], restarts: Restarts, ways: Counter[Handling] | None = None
+) -> tuple[BucketState, list[Output]]:
     """Every batch by one of two workers, which keep what they had; or by a new one."""
     with TemporaryDirectory() as folder:
         store = Store(Path(folder) / "0", SECRET, script.rules.bounds, restarts.inline, restarts.inline)
@@ -47,7 +51,7 @@ def fast(script: Script, batches: list[list[LogRecord]], restarts: Restarts) -> 
             worker = restarts.workers[number % len(restarts.workers)]
             bucket = store.open(read_note(note) if note else None, workers.pop(worker, None))
             bucket.state.changed = False
-            outputs += process(bucket.state, bucket.shelf, rows_of(columns_of(batch), LIMITS, SECRET), setting)
+            outputs += process(bucket.state, bucket.shelf, rows_of(columns_of(batch), LIMITS, SECRET), setting, ways)
             bucket.shelf.pack()
             bucket.shelf.validate(script.plan_at(bucket.state.version))
             if bucket.state.changed or note is None:
@@ -73,12 +77,14 @@ def cut(log: list[LogRecord], cuts: list[int]) -> list[list[LogRecord]]:
 
 
 def by_key(outputs: list[Output]) -> dict[Any, list[Any]]:
-    """What is delivered, in its order for each event key; link records without their numbers, which count across keys."""
+    """What is delivered, byte for byte and in its order for each event key; link records without their numbers, which count
+    across keys."""
     found: dict[Any, list[Any]] = defaultdict(list)
     for output in outputs:
         match output:
-            case Tell():
-                found[output.notification.topic, output.notification.key].append(output)
+            case Tell() | WrittenTell():
+                told = written(output) if isinstance(output, Tell) else output
+                found["told", told.record_key].append(told)
             case Send():
                 found[output.record.about].append((output.sender, output.to, output.record, output.at_ms))
             case PutAside():
@@ -225,6 +231,73 @@ def check(script: Script, batches: list[list[LogRecord]], restarts: Restarts) ->
     assert quick.size == state.size
     assert remembered(quick) == remembered(state)
     assert quick.version == state.version
+
+
+usual_timings = st.sampled_from(
+    [
+        {"window_ms": 10_000},
+        {"window_ms": 10_000, "remember_ms": 3_000},
+        {"window_ms": 10_000, "hold_ms": 1_000, "remember_ms": 3_000},
+        {"window_ms": 10_000, "hold_ms": 2_000, "complete": ["a", "b"]},
+        {"window_ms": 10_000, "complete": ["a", "b"], "fields": {"a": "min", "b": "max"}},
+    ]
+)
+usual_reports = st.tuples(
+    st.sampled_from(["k1", "k1", "k2"]),
+    st.dictionaries(st.sampled_from("abcd"), st.sampled_from([1, 1, 1, 2]), min_size=1, max_size=3),
+    st.sampled_from([None, 0, 0, 1, -1]),
+    st.sampled_from([None, "s1", "s2"]),
+    st.sampled_from([0, 0, 1, 700, 3_000]),
+    st.booleans(),
+)
+
+
+def usual(timing: dict, reports: list[tuple]) -> Script:
+    """What most streams are: reports that open events, add to them or repeat what is known, one broker, and cadences at most."""
+    script = Script()
+    asked = [subscription("slow", every_ms=2_500), subscription("some", where="a = 1"), subscription("few", fields=["a", "c"])]
+    script.control(topic(**timing), subscription("always"), subscription("avro", encoding="avro"), *asked)
+    for key, stated, drift, source, pause_ms, ticks in reports:
+        script.publish(stated, key, published_ms=None if drift is None else script.now_ms + drift, source=source)
+        (script.tick if ticks and pause_ms else script.wait)(pause_ms)
+    return script
+
+
+usual_streams = st.builds(usual, usual_timings, st.lists(usual_reports, min_size=3, max_size=16))
+
+
+@settings(max_examples=EXAMPLES)
+@given(usual_streams, st.lists(st.integers(0, 30), max_size=3))
+def test_news_of_the_usual_kind_comes_to_the_same(script, cuts):
+    """Where nothing is unusual, the short ways are gone most."""
+    check(script, cut(log_of(script), cuts), Restarts())
+
+
+def test_news_of_the_usual_kind_goes_the_short_way():
+    """Else the law before this would say little about it."""
+    ways: Counter[Handling] = Counter()
+
+    @settings(max_examples=50, derandomize=True, database=None)
+    @given(usual_streams)
+    def drawn(script):
+        fast(script, cut(log_of(script), [len(script.inputs) // 2]), Restarts(), ways)
+
+    drawn()
+    assert ways[Handling.QUICK] > ways[Handling.OPENED] > 0, ways
+    assert ways[Handling.COUNTED] > 0.1 * ways.total(), ways
+
+
+def test_messages_of_the_law_go_every_way():
+    """Else it would say nothing about some."""
+    ways: Counter[Handling] = Counter()
+
+    @settings(max_examples=100, derandomize=True, database=None)
+    @given(stories)
+    def drawn(script):
+        fast(script, cut(log_of(script), [len(script.inputs) // 2]), Restarts(), ways)
+
+    drawn()
+    assert min(ways[way] / ways.total() for way in Handling) > 0.05, ways
 
 
 @pytest.mark.parametrize("cuts", [[], [4], [3, 6]], ids=str)

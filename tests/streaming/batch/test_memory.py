@@ -7,8 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from streaming.batch.columns import Columns
 from streaming.batch.hashing import event_hash, salt_of
-from streaming.batch.memory import Columns, PackedMemory
+from streaming.batch.memory import PackedMemory
 from streaming.broker.state import Slot
 from streaming.model.address import Address
 from streaming.model.event import open_event
@@ -22,7 +23,6 @@ USED, EMPTY = 1, 0
 def memory() -> PackedMemory:
     """Two slots, the first of which was emptied; with a fact and two sources known of the other."""
     kept = PackedMemory("secret", Bounds())
-    kept.use(lambda: PLAN)
     for key in ("gone", "k"):
         at = Address("b1", "incident", key)
         event = open_event(at, f"m-{key}", 1_000, 1_000)
@@ -34,6 +34,7 @@ def memory() -> PackedMemory:
     salt = np.array([salt_of(kept.take(USED)[1].open[0])])
     kept.add_facts(np.array([5]), row, np.array([1_000]))
     kept.add_sources(np.array([7, 8]), row.repeat(2), salt.repeat(2))
+    kept.refresh(PLAN)
     kept.pack()
     return kept
 
@@ -48,7 +49,7 @@ def test_a_memory_is_as_it_should_be_packed_in_hand_and_counted_in():
     assert (slot.open[0].reports, slot.open[0].span.last_ms) == (5, 1_500)
     slot.open[0].span.include(1_700)
     kept.validate(PLAN)  # the columns of a slot that is in hand may lag behind
-    kept.refresh()
+    kept.refresh(PLAN)
     kept.validate(PLAN)
     kept.pack()
     kept.compact()

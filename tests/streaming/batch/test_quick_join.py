@@ -11,18 +11,23 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from streaming.batch.desk import BatchDesk
+from streaming.batch.ground import Ground
 from streaming.batch.hashing import event_hash, salt_of
 from streaming.batch.memory import PackedMemory, is_one
-from streaming.batch.quick_join import adds, opens
+from streaming.batch.quick_join import adds, opens, restated
 from streaming.batch.reading import numbers_of
+from streaming.batch.report import Report
 from streaming.broker.desk import Desk
 from streaming.broker.state import BucketState, Rules
+from streaming.broker.state_codec import pack_slot, unpack_slot
 from streaming.broker.step import take
 from streaming.model.address import Address
 from streaming.model.entry import Origin
 from streaming.model.event import OpenEvent
 from streaming.model.inputs import Arrived
-from streaming.model.outputs import Decided
+from streaming.model.outputs import Decided, Tell
+from streaming.wire.notification import decode_notification
+from streaming.wire.outgoing import written
 from streaming.world.records import broker, link, plan, subscription, topic
 from tidings.message import Message
 from tidings.registers import Bounds, Join, Register
@@ -44,20 +49,23 @@ class Desks:
         self.shelf = PackedMemory("secret", self.rules.bounds)
         self.slow = Desk(BucketState(version=1), lambda _: self.plan, self.rules)
         self.quick = BatchDesk(BucketState(version=1, slots=self.shelf), lambda _: self.plan, self.rules, shelf=self.shelf)
-        self.shelf.use(lambda: self.plan)
+        self._ground = Ground(self.plan, "secret", AT.broker, AT.topic)
         self._offset = 0
 
     def opens(self, message: Message) -> bool:
         """Whether the short way takes the first message about a key."""
-        origin, at = self._origin(), AT._replace(key=message.key)
-        return self._both(opens(self.quick, at, message, *self._numbers(message, origin)) is not None, message, origin)
+        origin = self._origin()
+        return self._both(opens(self.quick, self._ground, self._report(message, origin)) is not None, message, origin)
 
     def adds(self, message: Message) -> bool:
         """Whether the short way takes a message about an event that is open."""
         origin, event = self._origin(), self.event(message.key)
         new = [name for name in message.fields if name not in event.knowledge]
-        published_ms, _, source = self._numbers(message, origin)
-        return self._both(adds(self.quick, event, new, message, published_ms, origin.append_ms, source), message, origin)
+        return self._both(self._adds(event, new, self._report(message, origin)), message, origin)
+
+    def _adds(self, event: OpenEvent, new: list[str], report: Report) -> bool:
+        again = restated(event, report, self.rules.bounds)
+        return again is not None and adds(self.quick, self._ground, event, new, again, report)
 
     def _both(self, taken: bool, message: Message, origin: Origin) -> bool:
         """Gathering takes it in any case; here, too, if the short way has left it, and all as it was."""
@@ -65,12 +73,22 @@ class Desks:
             assert self.of_quick() == self.of_slow(), "it was left, but something was done"
             take(self.quick, Arrived(origin, "b1", message))
         take(self.slow, Arrived(origin, "b1", message))
+        self._check_columns()
         assert self.of_quick() == self.of_slow()
         return taken
 
-    def _numbers(self, message: Message, origin: Origin) -> tuple[int, Origin, int]:
+    def _check_columns(self) -> None:
+        """What was packed without ever being in hand has the bytes it would have, and its columns say the same."""
+        for packed in filter(None, self.shelf.packed):
+            assert pack_slot(*unpack_slot(packed)) == packed
+        self.shelf.refresh(self.plan)
+        if not self.quick.noted:  # who reported is in the table of sources when the batch ends
+            self.shelf.validate(self.plan)
+
+    def _report(self, message: Message, origin: Origin) -> Report:
         published_ms = origin.append_ms if message.published_ms is None else message.published_ms
-        return published_ms, origin, numbers_of(message)[0]
+        number, source = event_hash("secret", AT._replace(key=message.key)), numbers_of(message)[0]
+        return Report(0, 0, number, *structs.astuple(origin), published_ms, source, len(message.fields), message)
 
     def _origin(self) -> Origin:
         self._offset += 1
@@ -94,7 +112,7 @@ class Desks:
 
     def _of(self, desk: Desk, slots: list[Any]) -> tuple[Any, ...]:
         # What becomes of each message is only said where it is opened as usual; the books count it in any case.
-        outputs = [output for output in desk.outputs if not isinstance(output, Decided)]
+        outputs = [written(each) if isinstance(each, Tell) else each for each in desk.outputs if not isinstance(each, Decided)]
         books = {name: found.to_dict() for name, found in desk.state.books.items()}
         return slots, books, outputs, desk.state.size
 
@@ -118,7 +136,8 @@ def test_a_report_opens_an_event_and_another_adds_to_it():
     assert both.adds(said({"a": 1, "b": 2}, 5, source="bob"))
     (event,) = both.quick.state.events()
     assert (event.reports, event.source_count, sorted(event.knowledge)) == (2, 2, ["a", "b"])
-    assert [(o.notification.subscription, dict(o.notification.news)) for o in both.quick.outputs] == [
+    told = [decode_notification(output.value) for output in both.quick.outputs]
+    assert [(each.subscription, dict(each.news)) for each in told] == [
         ("all", {"a": 1}),
         ("paced", {"a": 1}),
         ("some", {"a": 1}),
@@ -161,7 +180,7 @@ def test_what_is_unusual_opens_nothing(made, message):
 @pytest.mark.parametrize(
     ("rules", "timing", "message"),
     [
-        pytest.param(None, {}, said({"a": 1}, 5), id="nothing is new"),
+        pytest.param(None, {}, said({"a": 2}, 5), id="it disputes"),
         pytest.param(None, {}, said({"b": 1}, 10_000), id="it does not fit the window"),
         pytest.param(Rules(event_fields=2), {}, said({"b": 1, "c": 1}, 5), id="it would have too many fields"),
         pytest.param(None, {"fields": {"b": "union"}}, said({"b": ("x",)}, 5), id="a field is joined otherwise"),
@@ -173,6 +192,17 @@ def test_what_is_unusual_adds_nothing(rules, timing, message):
     assert not both.adds(message)
 
 
+@pytest.mark.parametrize("drift_ms", [5, 0, -5], ids="{} ms later".format)
+@pytest.mark.parametrize("message_id", ["m-1", "m-2", "m-3"])
+def test_the_same_said_again_is_taken_whoever_was_first(drift_ms, message_id):
+    both = desks()
+    assert both.opens(said({"a": 1}, id="m-2"))
+    assert both.adds(said({"a": 1}, drift_ms, id=message_id))
+    assert both.adds(said({"a": 1, "b": 1}, drift_ms, id=message_id))
+    first = both.event().knowledge["a"].claims[0]
+    assert (first.published_ms, first.message_id) == min((NOW_MS, "m-2"), (NOW_MS + drift_ms, message_id))
+
+
 # ---- as gathering does ------------------------------------------------------------------------------------------------
 
 fields = st.dictionaries(st.sampled_from("abc"), st.sampled_from([1, 2, "x", ("x", "y"), None, True, 1.5]), max_size=3)
@@ -182,7 +212,7 @@ timings = st.fixed_dictionaries(
 )
 rules = st.sampled_from([Rules(), Rules(sources=1), Rules(event_fields=2), Rules(bounds=Bounds(conflicts=1))])
 overlays = st.sampled_from([[], [broker("b1"), broker("b2"), link("b1", "b2"), subscription("far", broker="b2")]])
-more = st.lists(st.tuples(fields, st.integers(1, 3_000), st.sampled_from([None, "ann", "bob"])), max_size=4)
+more = st.lists(st.tuples(fields, st.sampled_from([-1, 0, 0, 1, 3_000]), st.sampled_from([None, "ann", "bob"])), max_size=4)
 
 
 @given(rules, timings, overlays, fields, st.sampled_from([-10_000, -500, 0, 200]), more)

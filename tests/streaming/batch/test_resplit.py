@@ -20,7 +20,9 @@ from streaming.batch.resplit import resplit
 from streaming.batch.store import Bucket
 from streaming.broker.state import BucketState, Filter, FilterMode, Rules
 from streaming.model.books import total
-from streaming.model.outputs import Output, PutAside, Send, Tell
+from streaming.model.outputs import Output, PutAside, Send, Tell, WrittenTell
+from streaming.wire.notification import decode_notification
+from streaming.wire.outgoing import written
 from streaming.world.buckets import SECRET, Buckets, log_of, plainly
 from streaming.world.one_broker import PARTITION, Script
 from streaming.world.records import broker, link, subscription, topic
@@ -100,9 +102,10 @@ def by_key(outputs: list[Output]) -> dict[Any, list[Any]]:
     found: dict[Any, list[Any]] = defaultdict(list)
     for output in outputs:
         match output:
-            case Tell():
-                told = output.notification
-                found[told.subscription, told.topic, told.key].append(output)
+            case Tell() | WrittenTell():
+                record = written(output) if isinstance(output, Tell) else output
+                told = decode_notification(record.value)
+                found[told.subscription, told.topic, told.key].append(record)
             case Send():
                 found[output.record.about].append((output.sender, output.to, output.record, output.at_ms))
             case PutAside():

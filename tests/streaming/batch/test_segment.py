@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from streaming.batch import segment
+from streaming.batch.course import Handling, Why
 from streaming.batch.desk import BatchDesk
 from streaming.batch.memory import PackedMemory
 from streaming.batch.reading import rows_of
@@ -18,8 +18,10 @@ from streaming.batch.rows import IS_MESSAGE
 from streaming.batch.segment import EngineSettings, Segment
 from streaming.broker.state import BucketState, Rules
 from streaming.broker.step import start
-from streaming.model.outputs import Decided, PutAside, Tell
+from streaming.model.outputs import Decided, Output, PutAside, Tell, WrittenTell
 from streaming.wire.inputs import read
+from streaming.wire.notification import decode_notification
+from streaming.wire.outgoing import written
 from streaming.world.buckets import LIMITS, SECRET, TICKER, columns_of, log_of, plainly
 from streaming.world.one_broker import Script
 from streaming.world.records import subscription, topic
@@ -46,28 +48,39 @@ class Bench:
         state = BucketState(slots=self.shelf)
         start(state, (each for found in self.inputs.values() for each in found))
         self.desk = BatchDesk(state, self.script.plan_at, self.script.rules, shelf=self.shelf)
-        self.shelf.use(lambda: self.desk.plan)
         self._at = 0
+        self.ways: Counter[Handling] = Counter()
+        self.reasons: Counter[Why] = Counter()
+        self.plans: list[str] = []
 
     def run(self, until: int | None = None) -> Bench:
         """Take in what comes next, up to a row: in one part, under one version of the control data."""
         hi = len(self.rows) if until is None else until
         setting = EngineSettings(self.script.plan_at, self.script.rules, LIMITS, TICKER)
-        Segment(self.desk, self.rows, self._at, hi, self.inputs, setting).run()
+        part = Segment(self.desk, self.rows, self._at, hi, self.inputs, setting)
+        part.run()
+        self.ways += part.ways
+        self.reasons += part.course.reasons()
+        self.plans.append(str(part.course))
         self._at = hi
         self.shelf.pack()
         self.shelf.validate(self.desk.plan)
         return self
 
     @property
+    def opened(self) -> int:
+        """How many messages were opened, whichever way they then went."""
+        return self.ways.total() - self.ways[Handling.COUNTED]
+
+    @property
     def outputs(self) -> list[Any]:
         """Without what is said of each message: the books have that."""
-        return [output for output in self.desk.outputs if not isinstance(output, Decided)]
+        return _delivered(self.desk.outputs)
 
     def check(self) -> None:
         """All of it is what `step` makes of it."""
         state, outputs = plainly(self.script, [self.log])
-        assert self.outputs == [output for output in outputs if not isinstance(output, Decided)]
+        assert self.outputs == _delivered(outputs)
         found = self.desk.state
         assert {name: books.to_dict() for name, books in found.books.items()} == {
             name: books.to_dict() for name, books in state.books.items()
@@ -80,18 +93,9 @@ class Bench:
         assert events == wanted
 
 
-@pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """The messages that were opened."""
-    found: list[bytes] = []
-    usual: Callable[..., Any] = segment.quick_message
-
-    def noted(value: bytes, limits: Any) -> Any:
-        found.append(value)
-        return usual(value, limits)
-
-    monkeypatch.setattr(segment, "quick_message", noted)
-    return found
+def _delivered(outputs: list[Output]) -> list[Output]:
+    """As it is written."""
+    return [written(each) if isinstance(each, Tell) else each for each in outputs if not isinstance(each, Decided)]
 
 
 def scripted(rules: Rules | None = None, **timing: Any) -> Script:
@@ -108,7 +112,7 @@ def publish(script: Script, *said: dict[str, Any], after_ms: int = 1, **more: An
 
 def told(bench: Bench, name: str) -> list[tuple[dict[str, Any], int]]:
     """The news that a subscription was told, and of how many reports that came."""
-    tells = [output.notification for output in bench.outputs if isinstance(output, Tell)]
+    tells = [decode_notification(output.value) for output in bench.outputs if isinstance(output, WrittenTell)]
     return [(dict(each.news), each.reports) for each in tells if each.subscription == name]
 
 
@@ -125,7 +129,7 @@ FAMILIES = [
 
 @pytest.mark.parametrize(("said", "count"), FAMILIES)
 @pytest.mark.parametrize("parts", ["at once", "one by one"])
-def test_so_many_messages_are_opened(said, count, parts, opened):
+def test_so_many_messages_are_opened(said, count, parts):
     script = scripted()
     publish(script, *said)
     bench = Bench(script)
@@ -133,11 +137,11 @@ def test_so_many_messages_are_opened(said, count, parts, opened):
     for until in range(first, len(bench.rows)) if parts == "one by one" else [first]:
         bench.run(until)
     bench.run()
-    assert len(opened) == count
+    assert bench.opened == count
     bench.check()
 
 
-def test_what_is_known_is_counted_in_columns_and_its_slot_stays_packed(opened):
+def test_what_is_known_is_counted_in_columns_and_its_slot_stays_packed():
     script = scripted()
     publish(script, {"a": 1}, *[{"a": 1}] * 3, source="ann")
     publish(script, {"a": 1}, source="bob")
@@ -149,7 +153,7 @@ def test_what_is_known_is_counted_in_columns_and_its_slot_stays_packed(opened):
     columns = bench.shelf.columns
     assert (columns.more[0], columns.sources[0], columns.last_ms[0]) == (4, 2, script.now_ms)
     assert [int(row) for rows in bench.shelf.counted for row in rows] == [0]
-    assert len(opened) == 1
+    assert bench.opened == 1
     bench.check()
 
 
@@ -174,34 +178,120 @@ def test_nothing_beyond_its_end_is_taken_in():
         pytest.param(Rules(bounds=Bounds(conflicts=0)), 4, id="a register is full"),
     ],
 )
-def test_near_a_bound_messages_are_opened_though_they_say_nothing_new(rules, count, opened):
+def test_near_a_bound_messages_are_opened_though_they_say_nothing_new(rules, count):
     script = scripted(rules)
     for source in ("ann", "ann", "bob", "ann"):
         publish(script, {"a": 1}, source=source)
     bench = Bench(script).run()
-    assert len(opened) == count
+    assert bench.opened == count
     bench.check()
 
 
-def test_where_each_message_is_an_event_all_are_opened(opened):
+def test_where_each_message_is_an_event_all_are_opened():
     script = scripted(gather=False)
     publish(script, *[{"a": 1}] * 3)
     bench = Bench(script).run()
-    assert len(opened) == 3
+    assert bench.opened == 3
+    bench.check()
+
+
+# ---- the plan ---------------------------------------------------------------------------------------------------------
+
+
+def _known(script: Script) -> int:
+    """An event that a batch before has opened. Returns how many rows that are."""
+    publish(script, {"a": 1}, {"a": 2})
+    return len(log_of(script))
+
+
+def _again(script: Script) -> None:
+    publish(script, {"a": 1})
+
+
+def _disputed(script: Script) -> None:
+    publish(script, {"a": 3})
+
+
+def _ahead(script: Script) -> None:
+    script.publish({"a": 1}, published_ms=script.now_ms + 700_000)
+
+
+def _passed_on(script: Script) -> None:
+    script.wait(1)
+    script.pass_on({"a": 1}, way_ms=0)
+    publish(script, {"a": 1})
+
+
+def _another(script: Script) -> None:
+    publish(script, {"a": 1})
+    publish(script, {"a": 1}, key="another")
+
+
+def _later(script: Script) -> None:
+    script.wait(10_000)
+    script.publish({"a": 1}, published_ms=script.now_ms - 5_000)
+
+
+def _twice_as_late(script: Script) -> None:
+    script.wait(50)
+    script.publish({"a": 1}, published_ms=script.now_ms + 10_000)
+
+
+PLANS = [
+    pytest.param(_again, {}, Rules(), {Why.KNOWN: 1}, id="known"),
+    pytest.param(_disputed, {}, Rules(), {Why.NEW_FACT: 1}, id="a new fact"),
+    pytest.param(_ahead, {}, Rules(), {Why.AHEAD: 1}, id="ahead"),
+    pytest.param(_again, {}, Rules(bounds=Bounds(conflicts=1)), {Why.UNUSUAL: 1}, id="a field is full"),
+    pytest.param(_again, {"gather": False}, Rules(), {Why.NEW_FACT: 1}, id="not gathered: nothing is kept"),
+    pytest.param(_passed_on, {}, Rules(), {Why.TOUCHED: 1}, id="a neighbour speaks of it, too"),
+    pytest.param(_twice_as_late, {}, Rules(), {Why.NO_FIT: 1}, id="its window is shorter"),
+    pytest.param(_later, {}, Rules(), {Why.TIMER: 1}, id="it ends before"),
+    pytest.param(_another, {}, Rules(open_events=1), {Why.NO_ROOM: 1, Why.NEW_EVENT: 1}, id="some may have to make room"),
+]
+
+
+@pytest.mark.parametrize(("then", "timing", "rules", "reasons"), PLANS)
+def test_the_plan_says_why_a_message_is_opened(then, timing, rules, reasons):
+    script = scripted(rules, **timing)
+    rows = _known(script)
+    then(script)
+    bench = Bench(script).run(rows)
+    bench.reasons.clear()
+    bench.run()
+    assert bench.reasons == reasons
+    bench.check()
+
+
+def test_the_plan_can_be_read():
+    script = scripted()
+    publish(script, {"a": 1}, {"a": 1}, {"b": 1}, {"a": 1, "b": 1})
+    bench = Bench(script)
+    bench.run(len(bench.rows) - 4).run()
+    assert bench.plans[-1] == f"rows {len(bench.rows) - 4} to {len(bench.rows)}: 2 known, 1 new-fact, 1 new-event, 0 others"
+    assert bench.ways == {Handling.COUNTED: 2, Handling.QUICK: 2}
+
+
+def test_what_follows_the_news_of_an_event_is_counted_in_columns():
+    script = scripted()
+    publish(script, {"a": 1}, {"a": 1}, {"b": 1}, {"a": 1}, source="ann")
+    publish(script, {"b": 1}, source="bob")
+    bench = Bench(script).run()
+    columns = bench.shelf.columns
+    assert (columns.more[0], columns.sources[0], columns.last_ms[0]) == (2, 2, script.now_ms)
     bench.check()
 
 
 # ---- in which order ---------------------------------------------------------------------------------------------------
 
 
-def test_what_was_counted_before_a_timer_is_in_what_the_timer_tells(opened):
+def test_what_was_counted_before_a_timer_is_in_what_the_timer_tells():
     script = scripted()
     publish(script, {"a": 1}, {"b": 1}, *[{"a": 1}] * 3)
     script.tick(5_000)
     publish(script, *[{"a": 1}] * 2)
     bench = Bench(script).run()
     assert told(bench, "slow") == [({"a": 1}, 1), ({"b": 1}, 5)]
-    assert len(opened) == 2
+    assert bench.opened == 2
     bench.check()
 
 
@@ -213,6 +303,17 @@ def test_when_an_event_ends_between_two_messages_the_second_opens_another():
     bench = Bench(script).run()
     assert told(bench, "all") == [({"a": 1}, 1), ({"a": 1}, 1)]
     bench.check()
+
+
+def test_an_event_that_ends_with_the_first_rows_of_a_part_is_not_counted_on():
+    """Time passes with each of them, and only the first may bring other control data."""
+    script = scripted(remember_ms=3_000)
+    publish(script, {"a": 1})
+    rows = len(log_of(script))
+    script.tick(3_000)
+    publish(script, {"a": 1}, {"a": 1}, {"a": 2}, after_ms=0)
+    for until in range(rows, rows + 3):
+        Bench(script).run(until).run().check()
 
 
 def test_a_message_that_was_routed_by_another_key_is_refused():

@@ -24,11 +24,11 @@ def store(tmp_path: Path) -> Store:
 
 def grow(store: Store, bucket: Bucket, *keys: str) -> bytes:
     """One more batch, that hears of these keys."""
-    bucket.shelf.use(lambda: Plan(Snapshot()))
     for key in keys:
         at = Address("b1", "incident", key)
         bucket.state.slots.setdefault(at, Slot([open_event(at, f"m-{key}", 1_000, 1_000)]))
         bucket.state.size += 1
+    bucket.shelf.refresh(Plan(Snapshot()))
     bucket.shelf.pack()
     return store.save(bucket)
 

@@ -1,0 +1,65 @@
+"""A few numbers of each slot of a bucket, in columns."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from streaming.batch.arrays import Bools, Ints
+from streaming.broker.state import NEVER
+
+_FIRST_ROWS = 64
+
+
+REFRESHED = ("next_ms", "wake_ms", "plain", "salt", "first_ms", "last_ms", "sources", "entered_ms")
+"""Columns that follow from a slot, and are wrong while it changes."""
+
+
+class Columns:
+    """Numbers of each row; they grow together."""
+
+    __slots__ = NAMES = (
+        *("hash", "salt", "place", "wake_ms", "next_ms", "first_ms", "last_ms", "more", "sources", "plain"),
+        "entered_ms",
+    )
+
+    def __init__(self) -> None:
+        self.hash: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
+        self.salt: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
+        """Of the open event: what is known of the one before it under the same key does not count."""
+        self.place: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
+        """Which broker and topic."""
+        self.wake_ms: Ints = np.full(_FIRST_ROWS, NEVER, dtype=np.int64)
+        """When something is to be done in the slot; `NEVER` for rows that are empty."""
+        self.next_ms: Ints = np.full(_FIRST_ROWS, NEVER, dtype=np.int64)
+        """When something is to be done in its one open event."""
+        self.first_ms: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
+        self.last_ms: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
+        self.more: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
+        """Reports that were counted here and not yet in the event."""
+        self.sources: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
+        self.plain: Bools = np.zeros(_FIRST_ROWS, dtype=bool)
+        """Whether there is just one open event, which has not ended, and none of its registers is full."""
+        self.entered_ms: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
+        """When the first report of the open event entered; 0 in a state from before this was kept, until it is in hand again."""
+
+    def grow(self, rows: int) -> None:
+        size = len(self.hash)
+        if rows <= size:
+            return
+        more = max(rows, 2 * size) - size
+        for name in self.NAMES:
+            column = getattr(self, name)
+            empty = NEVER if name in ("wake_ms", "next_ms") else 0
+            setattr(self, name, np.concatenate([column, np.full(more, empty, dtype=column.dtype)]))
+
+
+class NewEvent(NamedTuple):
+    """What columns are to say of an event that one report is known of, and none of whose fields is full."""
+
+    salt: int
+    next_ms: int
+    published_ms: int
+    sources: int
+    entered_ms: int

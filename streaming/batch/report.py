@@ -1,0 +1,42 @@
+"""A plain message that is opened, with all that is known of it without looking into it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from streaming.batch.arrays import Ints
+from streaming.batch.judge import Judged
+from streaming.batch.rows import Rows
+from tidings.message import Message
+
+
+class Report(NamedTuple):
+    """Taken out of the columns of a batch."""
+
+    batch_row: int
+    position: int
+    """Where it stands among the messages by event."""
+    number: int
+    """Of its event."""
+    kafka_topic: str
+    partition: int
+    offset: int
+    append_ms: int
+    published_ms: int
+    """The append time, if it does not say."""
+    source: int
+    unknown_facts: int
+    message: Message
+
+
+def reports_of(rows: Rows, judged: Judged, positions: Ints) -> dict[int, Report]:
+    """The messages at these positions, by row of the batch."""
+    index = judged.index[positions]
+    rows.open(index)
+    columns = (
+        *(index, positions, rows.event[index], rows.kafka_topic[index], rows.partition[index], rows.offset[index]),
+        *(rows.append_ms[index], judged.published_ms[positions], judged.source[positions], judged.unknown_facts[positions]),
+        rows.message[index],
+    )
+    found = map(Report._make, zip(*(column.tolist() for column in columns), strict=True))
+    return dict(zip(index.tolist(), found, strict=True))

@@ -1,0 +1,147 @@
+"""Runs of messages that say nothing new: entered without being opened, in an event that is in hand or in columns of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from streaming.batch.arrays import Bools, Ints
+from streaming.batch.desk import BatchDesk
+from streaming.batch.ground import Grounds
+from streaming.batch.hashing import salt_of
+from streaming.batch.judge import Judged
+from streaming.batch.memory import is_one
+from streaming.batch.planner import fits, sums_of
+from streaming.model.event import OpenEvent
+
+
+@dataclass(slots=True)
+class Track:
+    """How far the messages of an event have been taken in, those from ``cursor`` to ``end`` not yet."""
+
+    event: int
+    cursor: int
+    end: int
+    row: int
+    """Of the shelf; -1 while nothing is known."""
+    salt: int
+    odd: bool = False
+    """Something unusual happened to the event: its messages are opened, one by one."""
+
+
+def count_run(desk: BatchDesk, grounds: Grounds, judged: Judged, append_ms: Ints, track: Track, start: int, until: int) -> int:
+    """Count messages from ``start`` on, up to the first before which a timer fires. Returns where it came to."""
+    if track.odd or track.row < 0:
+        return start
+    (broker, name, _), slot = desk.shelf.take(track.row)
+    ground = grounds.at(broker, name)
+    if not is_one(slot) or salt_of(slot.open[0]) != track.salt or not ground.gathers:
+        return start
+    found = slot.open[0]
+    appended = append_ms[start:until]
+    fired = np.flatnonzero(appended >= slot.next_ms(ground.topic))
+    if len(fired):
+        until = start + int(fired[0])
+        appended = appended[: until - start]
+    if start == until:
+        return until
+    if int(appended.min()) < found.entered_ms:
+        return start
+    published_ms = judged.published_ms[start:until]
+    low, high = int(published_ms.min()), int(published_ms.max())
+    if max(found.span.last_ms, high) - min(found.span.first_ms, low) >= ground.timing.window_ms:
+        return start
+    if not _count_sources(desk, judged, found, start, until):
+        return start
+    found.reports += until - start
+    found.span.include(low)
+    found.span.include(high)
+    desk.enter_known(broker, name, until - start)
+    return until
+
+
+def _count_sources(desk: BatchDesk, judged: Judged, found: OpenEvent, start: int, until: int) -> bool:
+    new = judged.new_source[start:until]
+    if not new.any():
+        return True
+    of = desk.row_of(found), salt_of(found)
+    noted = desk.noted
+    entries = [entry for entry in (judged.source[start:until][new] ^ of[1]).tolist() if noted.get(entry) != of]
+    if found.source_count + len(entries) > desk.rules.sources:
+        return False
+    found.source_count += len(entries)
+    noted.update(dict.fromkeys(entries, of))
+    return True
+
+
+def absorb_all(desk: BatchDesk, grounds: Grounds, judged: Judged, append_ms: Ints, tracks: Mapping[int, Track]) -> int:
+    """Enter, in columns, what is left of all events that nothing unusual has happened to. Returns how many messages that were.
+
+    Of an event that nothing was opened for, that is everything. The shelf's columns must say what became of the others.
+    """
+    row, cursor = judged.shelf_row.copy(), judged.starts[:-1].copy()
+    untouched = np.ones(len(row), dtype=bool)
+    for track in tracks.values():
+        row[track.event], cursor[track.event] = track.row, track.cursor
+        untouched[track.event] = False
+    left = np.flatnonzero(cursor < judged.starts[1:])
+    left = left[untouched[left] | _go_on(desk, grounds, judged, append_ms, tracks, row, cursor, left)]
+    if not len(left):
+        return 0
+    row, columns = row[left], desk.shelf.columns
+    sums = sums_of(judged, append_ms, cursor[left])
+    columns.more[row] += sums.count
+    columns.first_ms[row] = np.minimum(columns.first_ms[row], sums.lowest_ms)
+    columns.last_ms[row] = np.maximum(columns.last_ms[row], sums.highest_ms)
+    columns.sources[row] += sums.sources
+    desk.shelf.counted.append(row)
+    by_place = np.bincount(columns.place[row], weights=sums.count).astype(np.int64)
+    for place in np.flatnonzero(by_place).tolist():
+        desk.enter_known(*desk.shelf.places[place], int(by_place[place]))
+    _note_sources(desk, judged, left, row, cursor[left])
+    for event in left[~untouched[left]].tolist():
+        tracks[event].cursor = tracks[event].end
+    return int(sums.count.sum())
+
+
+def _go_on(
+    desk: BatchDesk,
+    grounds: Grounds,
+    judged: Judged,
+    append_ms: Ints,
+    tracks: Mapping[int, Track],
+    row: Ints,
+    cursor: Ints,
+    events: Ints,
+) -> Bools:
+    """Of these events, whether something was opened for them, and what is left of their messages can be counted all the same."""
+    columns, shelf = desk.shelf.columns, desk.shelf
+    salt = np.zeros(len(row), dtype=np.int64)
+    for track in tracks.values():
+        salt[track.event] = 0 if track.odd else track.salt
+    here, salt = row[events], salt[events]
+    found: Bools = (here >= 0) & (salt != 0) & (columns.salt[here] == salt) & columns.plain[here]
+    if not found.any():
+        return found
+    gathered = np.array([grounds.at(*place).gathers for place in shelf.places])
+    sums = sums_of(judged, append_ms, cursor[events])
+    found &= gathered[columns.place[here]] & (columns.next_ms[here] > sums.latest_ms)
+    found &= (sums.earliest_ms >= columns.entered_ms[here]) & fits(shelf, grounds, desk.rules, here, sums)
+    for at in np.flatnonzero(found & (sums.sources > 0)).tolist() if desk.noted else ():
+        position = slice(int(cursor[events[at]]), int(judged.starts[events[at] + 1]))
+        entries = judged.source[position][judged.new_source[position]] ^ salt[at]
+        found[at] = desk.noted.keys().isdisjoint(entries.tolist())
+    return found
+
+
+def _note_sources(desk: BatchDesk, judged: Judged, events: Ints, row: Ints, cursor: Ints) -> None:
+    """Put who reported for the first time into the table."""
+    owner, first = np.full(len(judged.shelf_row), -1, dtype=np.int64), np.zeros(len(judged.shelf_row), dtype=np.int64)
+    owner[events], first[events] = row, cursor
+    named = np.flatnonzero(judged.new_source)
+    named = named[(owner[judged.event[named]] >= 0) & (named >= first[judged.event[named]])]
+    of = owner[judged.event[named]]
+    salt = desk.shelf.columns.salt[of]
+    desk.shelf.add_sources(judged.source[named] ^ salt, of, salt)
