@@ -157,10 +157,13 @@ def test_windows_hold_what_the_log_holds_through_three_brokers_and_a_crash(servi
     assert {(each["from"], each["to"]) for each in decided} == {("b1", "b2"), ("b2", "b3"), ("b3", "b2"), ("b2", "b1")}
     assert {"wad", "foresight"} <= {each["decider"] for each in decided}
     assert all(each["would"].keys() == {"forward", "aggregate", "wad", "adock"} for each in decided)
-    old = {each.id for each in log_of(service) if each.entered_ms - each.published_ms > 15_000}
+    took_ms = {each.id: each.entered_ms - each.published_ms for each in log_of(service)}
+    old = {name for name, ms in took_ms.items() if ms > 15_000}
     late = {json.loads(record.value)["id"] for record in service.read(names.LATE) if record.value}
     assert old
-    assert old == late, "what is late stands there, and nothing of the events, which are not"
+    assert old <= late, "what is late stands there"
+    # On a busy machine a publisher takes longer than windows wait: that is late, too. Nothing of the events is.
+    assert all(took_ms[name] >= DEFAULTS["grace_ms"] for name in late)
     wait_for("the books to balance", lambda: service.books().balanced)
     wait_for("what windows ask for to add up", lambda: adds_up(service))
     assert not service.books().left_out["patience_ms"], "brokers said how far they are, and nobody was waited for in vain"
