@@ -1,7 +1,7 @@
 # Everything a contributor or a first-time user runs. `make` alone lists the targets.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test test-slow test-pure laws lint format docs bench bench-quick bench-deciding peers chaos soak results clean java
+.PHONY: help venv demo test test-slow test-pure laws lint format docs bench bench-quick bench-deciding bench-rest peers chaos soak results clean java
 
 PYTHON ?= python3
 # More for pytest or the demo: make test ARGS="-k books -x"
@@ -81,6 +81,9 @@ bench-quick: java venv ## The same with fewer messages, in under five minutes
 
 bench-deciding: venv ## Measure what deciding for windows costs with 100,000 items open, and write it there too: ten minutes, no Java
 	$(BIN)/python benchmarks/deciding.py $(ARGS)
+
+bench-rest: java venv ## Measure what a service takes with nothing to do, and write it there too: three minutes
+	PYTHONPATH=. $(BIN)/python benchmarks/rest.py $(ARGS)
 
 peers: java venv ## Measure other systems at the same job: half an hour
 	PYTHONPATH=. $(BIN)/python benchmarks/peers/run.py $(ARGS)
