@@ -24,6 +24,7 @@ from tidings.errors import TidingsError
 _ASK_S = 30.0
 _APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
 _COMPACTED = {"cleanup.policy": "compact"}
+_PASSING = {"retention.ms": "3600000", "segment.ms": "600000"}
 # Kafka takes what is over `limits.message_bytes`, up to this, so that the service sees it and can dead-letter it.
 _LARGE = {"max.message.bytes": str(names.LARGEST_RECORD_BYTES)}
 _LARGER = {
@@ -66,7 +67,8 @@ def service_topics(partitions: int, replication: int) -> list[TopicSpec]:
 
 
 def _spec(topic: names.ServiceTopic, partitions: int, replication: int) -> TopicSpec:
-    settings = {**(_COMPACTED if topic.compacted else {}), **(_LARGER if topic.put_aside else {})}
+    kept = _COMPACTED if topic.compacted else _PASSING if topic.passing else {}
+    settings = {**kept, **(_LARGER if topic.put_aside else {})}
     return TopicSpec(topic.name, partitions if topic.put_aside else 1, replication, settings)
 
 

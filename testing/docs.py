@@ -158,7 +158,8 @@ def _kafka_topics() -> str:
     ]
     rows = []
     for spec in specs:
-        kept = "compacted" if spec.config.get("cleanup.policy") == "compact" else "as the cluster keeps"
+        passing = "an hour" if "retention.ms" in spec.config else "as the cluster keeps"
+        kept = "compacted" if spec.config.get("cleanup.policy") == "compact" else passing
         count = "`kafka.partitions`" if spec.partitions == partitions else str(spec.partitions)
         rows.append((f"`{spec.name}`", carried[spec.name], count, kept))
     return table(("Kafka topic", "carries", "partitions", "kept"), rows)

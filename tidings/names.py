@@ -41,6 +41,8 @@ class ServiceTopic:
     reads: str = ""
     writes: str = ""
     compacted: bool = False
+    passing: bool = False
+    """Whether only the last minutes of it are of any use: it is kept for an hour."""
     put_aside: bool = False
     """Whether it takes publications as they came: then it is as wide as theirs, and a record may be larger."""
 
@@ -48,7 +50,7 @@ class ServiceTopic:
 SERVICE_TOPICS: Final = (
     ServiceTopic(CONTROL, reads="control data", compacted=True),
     ServiceTopic(CLOCK, reads="ticks", writes="ticks"),
-    ServiceTopic(PULSE, reads="when somebody wants the time", writes="the same, and signs of life", compacted=True),
+    ServiceTopic(PULSE, reads="when somebody wants the time", writes="the same, and signs of life", passing=True),
     ServiceTopic(BOOKS, reads="for the metrics", writes="the books", compacted=True),
     ServiceTopic(DECISIONS, writes="what was chosen for windows and by adaptive filters"),
     ServiceTopic(OFFERS, reads="what brokers offer to their links' windows", writes="the same"),

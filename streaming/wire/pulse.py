@@ -1,6 +1,6 @@
 """What stands on the Kafka topic `pulse`: that services live, and when their buckets next want the time.
 
-No query reads it, so what stands there costs no batch. Of each key only the last record counts.
+No query reads it, so what stands there costs no batch. Of each key only the last record counts, and only for minutes.
 """
 
 from __future__ import annotations

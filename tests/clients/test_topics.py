@@ -36,7 +36,8 @@ class TestKafkaTopics:
         }
         settings = {name: settings_of(admin, spec.name) for name, spec in names.items()}
         assert {each["message.timestamp.type"] for each in settings.values()} == {"LogAppendTime"}
-        assert {name for name, each in settings.items() if each["cleanup.policy"] == "compact"} == {"control", "books", "pulse"}
+        assert {name for name, each in settings.items() if each["cleanup.policy"] == "compact"} == {"control", "books"}
+        assert {name for name, each in settings.items() if each["retention.ms"] == "3600000"} == {"pulse"}
         large = {name for name, each in settings.items() if int(each["max.message.bytes"]) >= 16 * 1024 * 1024}
         assert {"publish.specs", "late", "dead-letter"} <= large
         assert settings["clock"]["retention.ms"] == settings["late"]["retention.ms"]
