@@ -13,6 +13,7 @@ from clients.connection import Connection
 from streaming.wire.clock import Tick
 from tidings.errors import BrokerTaken
 
+_LOOK_S = 0.2
 _GONE_S = 6.0
 """A service that has given no sign of life for this long is gone."""
 
@@ -33,7 +34,7 @@ def wait_until_free(
         for name, tick in found.items():
             if name not in first or tick.append_ms > first[name].append_ms:
                 raise _taken(tick, brokers)
-        time.sleep(0.2)
+        time.sleep(_LOOK_S)
     for tick in found.values():
         raise _taken(tick, brokers)
 

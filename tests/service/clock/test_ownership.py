@@ -14,6 +14,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *looks: list[Tick]) -> None:
         self.looks = list(looks)
+        monkeypatch.setattr(ownership, "_LOOK_S", 0.01)
         monkeypatch.setattr(ownership.control, "living", lambda _: self._look())
         monkeypatch.setattr(ownership.control, "last_ticks", lambda _: self._look())
 
@@ -26,7 +27,7 @@ def tick(service: str, brokers: str | None, offset: int) -> Tick:
     return Tick(service, 1, brokers=None if brokers is None else frozenset(brokers.split(",")), offset=offset)
 
 
-def free(brokers: str | None, gone_s: float = 0.3) -> None:
+def free(brokers: str | None, gone_s: float = 0.1) -> None:
     wanted = None if brokers is None else frozenset(brokers.split(","))
     ownership.wait_until_free(None, "me", wanted, lambda _: None, gone_s)
 

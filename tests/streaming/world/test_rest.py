@@ -25,7 +25,7 @@ paces = st.fixed_dictionaries(
 timings = st.one_of(
     st.just({"gather": False}),
     st.fixed_dictionaries(
-        {"window_ms": st.sampled_from([8_000, 9_000, 60_000])},
+        {"window_ms": st.sampled_from([8_000, 9_000, 20_000])},
         optional={
             "hold_ms": st.sampled_from([600, 4_000]),
             "remember_ms": st.sampled_from([6_000]),
@@ -52,7 +52,7 @@ moves = st.lists(
 )
 
 
-def told(records: list[dict], story: list[tuple], services: dict, *, resting: bool, then_ms: int = 100_000) -> World:
+def told(records: list[dict], story: list[tuple], services: dict, *, resting: bool, then_ms: int = 45_000) -> World:
     world = World([*CHAIN, *records], services=services, delay_ms=200)
     for number, (after_ms, at, key, fields) in enumerate(story):
         world.advance(after_ms, resting=resting)
@@ -65,7 +65,7 @@ def second_by_second(records: list[dict], story: list[tuple], services: dict, *,
     """How much had been told after each second, once all was published."""
     world = told(records, story, services, resting=resting, then_ms=0)
     found = []
-    for _ in range(60):
+    for _ in range(45):
         world.advance(1_000, resting=resting)
         found.append(len(facts(world)) + len(results(world)))
     assert not any(world.books(at).left_out["patience_ms"] for at in ("b1", "b2", "b3"))
