@@ -135,8 +135,8 @@ def disk_full(folder: Path, scale: Scale, say: Callable[[str], None]) -> Iterato
 
 PARTS: Mapping[str, tuple[str, int]] = MappingProxyType(
     {
-        "state": ("checkpoint/state/[0-9]*/[0-9]*/*.changelog", 2),
-        "snapshot": ("checkpoint/state/[0-9]*/[0-9]*/*.zip", 2),
+        "state": ("checkpoint/state/[0-9]*/[0-9]*/*.delta", 2),
+        "snapshot": ("checkpoint/state/[0-9]*/[0-9]*/*.snapshot", 2),
         "own state": ("state/**/*", 2),
         "offsets": ("checkpoint/offsets/*", 1),
         "commits": ("checkpoint/commits/*", 1),
@@ -146,6 +146,8 @@ PARTS: Mapping[str, tuple[str, int]] = MappingProxyType(
     }
 )
 """What can be damaged: which files, and how many of the newest, one for each shuffle partition."""
+RARE = frozenset({"snapshot"})
+"""Made now and then: a short run may not have any."""
 
 
 def damaged(folder: Path, scale: Scale, say: Callable[[str], None]) -> Iterator[str]:
@@ -172,8 +174,10 @@ def damage_once(stage: Stage, kept: Path, part: str, way: str, published: int, s
     shutil.rmtree(stage.directory)
     shutil.copytree(kept, stage.directory)
     files = newest(stage.directory, *PARTS[part])
+    if not files and part not in RARE:
+        raise PromiseBroken(f"{part}: there are no such files, so nothing was damaged")
     if not files:
-        return f"{part}: there are no such files"
+        return f"{part}: there are no such files yet"
     for path in files:
         WAYS[way](path, Random(f"{seed}/{part}/{way}"))
     stage.say(f"{part} {way}")
