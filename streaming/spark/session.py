@@ -43,7 +43,7 @@ _SETTINGS: Mapping[str, str] = {
     "spark.python.daemon.module": DAEMON,
     "spark.sql.adaptive.enabled": "false",
     # A query with nothing to read asks Kafka whether that is still so: a hundred times a second, if nobody says otherwise.
-    "spark.sql.streaming.pollingDelay": "100ms",
+    "spark.sql.streaming.pollingDelay": "150ms",
     # Every batch is described for Spark's own page, whether anybody looks or not: as briefly as may be.
     "spark.sql.ui.explainMode": "simple",
     "spark.ui.showConsoleProgress": "false",
