@@ -14,6 +14,7 @@ from confluent_kafka import OFFSET_END, KafkaException, TopicPartition
 
 from clients.connection import PATIENT, Connection
 from clients.log import to_record
+from streaming.broker.state import NEVER
 from streaming.wire.pulse import read_wish
 from tidings import names
 
@@ -23,7 +24,6 @@ LIFE_MS = 30_000
 """Without a wish, a tick comes this often: it bounds what a lost wish can cost, and what is to be forgotten is."""
 SOON_MS = 200
 """Who waits for others has read the last tick, and wants the next: that comes after so long, if ticks are not closer anyway."""
-NEVER = 2**62
 
 
 class Wishes:

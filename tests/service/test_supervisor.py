@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import logging
+import math
+from collections.abc import Callable
+
 import pytest
 
 from service.supervisor import SupervisedQuery, cause_of, words_of
@@ -232,9 +237,11 @@ class Crew:
 class Watch:
     """A query and its workers, second by second."""
 
-    def __init__(self, stall_s: float = 10) -> None:
+    def __init__(self, stall_s: float = 10, unread_s: Callable[[], float] = lambda: math.inf) -> None:
         self.crew, self.query, self.now_s = Crew(), Query(None), 0.0
-        self.supervised = SupervisedQuery(lambda _: self.query, now_s=lambda: self.now_s, workers=self.crew, stall_s=stall_s)
+        self.supervised = SupervisedQuery(
+            lambda _: self.query, now_s=lambda: self.now_s, workers=self.crew, stall_s=stall_s, unread_s=unread_s
+        )
 
     def pass_s(self, seconds: int, *, batches: bool = False, work: float = 0.0) -> None:
         for _ in range(seconds):
@@ -282,3 +289,31 @@ def test_no_limit_is_no_watch():
     watch = Watch(stall_s=0)
     watch.pass_s(1000)
     assert watch.crew.ended == 0
+
+
+def test_silence_with_nothing_to_read_is_no_stall():
+    watch = Watch(unread_s=lambda: 0.0)
+    watch.pass_s(1000)
+    assert watch.crew.ended == 0
+
+
+class Progress(dict):
+    """What Spark says of a batch: PySpark has its JSON beside what it made of it."""
+
+    def __init__(self, end: object) -> None:
+        # PySpark makes text of the offsets, and that text is no JSON.
+        super().__init__(sources=[{"endOffset": str(end)}])
+        self.json = json.dumps({"sources": [{"endOffset": end}]})
+
+
+def test_how_far_a_query_has_read_is_what_spark_says():
+    query = Query(None, Progress({"publish.b1": {"0": 17, "1": 4}, "clock": {"0": 9}}))
+    assert SupervisedQuery(lambda _: query).read_up_to == {"publish.b1-0": 17, "publish.b1-1": 4, "clock-0": 9}
+    assert SupervisedQuery(lambda _: Query(None, Progress(None))).read_up_to == {}
+    assert SupervisedQuery(lambda _: Query(None)).read_up_to == {}
+
+
+def test_progress_that_cannot_be_read_is_not_passed_over_in_silence(caplog: pytest.LogCaptureFixture):
+    with caplog.at_level(logging.ERROR, "tidings.query"):
+        assert SupervisedQuery(lambda _: Query(None, Progress(["no offsets"]))).read_up_to == {}
+    assert "nobody is told how far the query is" in caplog.text
