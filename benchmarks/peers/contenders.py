@@ -26,7 +26,7 @@ from service.kafka.ports import free_port
 from testing.service import RunningService, launch
 from tidings.errors import CannotRun
 
-SCHEMA = HERE.parent.parent / "tidings" / "schemas" / "message.avsc"
+SCHEMA = HERE.parent.parent / "streaming" / "wire" / "schemas" / "message.avsc"
 _STOP_S = 15.0
 # Flink reaches into these; its own start script opens them too.
 _OPENS = ("java.lang", "java.lang.invoke", "java.net", "java.io", "java.nio", "java.text", "java.time", "java.util")
