@@ -25,11 +25,6 @@ _ASK_S = 30.0
 _APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
 _COMPACTED = {"cleanup.policy": "compact"}
 _PASSING = {"retention.ms": "3600000", "segment.ms": "600000"}
-# Kafka takes what is over `limits.message_bytes`, up to this, so that the service sees it and can dead-letter it.
-_LARGE = {"max.message.bytes": str(names.LARGEST_RECORD_BYTES)}
-_LARGER = {
-    "max.message.bytes": str(names.LARGEST_RECORD_BYTES + 1024 * 1024)
-}  # what is put aside has its reason with it, in headers
 
 _PROMISED = frozenset({*_APPEND_TIME, *_COMPACTED})
 """What is changed in a Kafka topic that exists already. All else is the operator's business."""
@@ -68,27 +63,39 @@ def service_topics(partitions: int, replication: int) -> list[TopicSpec]:
 
 def _spec(topic: names.ServiceTopic, partitions: int, replication: int) -> TopicSpec:
     kept = _COMPACTED if topic.compacted else _PASSING if topic.passing else {}
-    settings = {**kept, **(_LARGER if topic.put_aside else {})}
+    settings = {**kept, **(_up_to(names.LARGEST_WITH_HEADERS_BYTES) if topic.put_aside else {})}
     return TopicSpec(topic.name, partitions if topic.put_aside else 1, replication, settings)
+
+
+def _up_to(largest_bytes: int) -> dict[str, str]:
+    """Kafka takes what is over `limits.message_bytes`, up to this, so that the service sees it and can dead-letter it."""
+    return {"max.message.bytes": str(largest_bytes)}
+
+
+def asked_specs(asked: Iterable[names.AskedTopic], partitions: int, replication: int) -> list[TopicSpec]:
+    """What control records ask for (`Snapshot.kafka_topics`)."""
+    return [_asked_spec(each.name, each.family, partitions if each.family.wide else 1, replication) for each in asked]
+
+
+def _asked_spec(name: str, family: names.TopicFamily, partitions: int, replication: int) -> TopicSpec:
+    settings = {} if family.largest_bytes is None else _up_to(family.largest_bytes)
+    return TopicSpec(name, partitions, replication, settings)
 
 
 def publish_specs(brokers: Iterable[str], partitions: int, replication: int) -> list[TopicSpec]:
     """Where the publishers of each broker write."""
-    return [TopicSpec(names.publish_topic(broker), partitions, replication, _LARGE) for broker in brokers]
+    return [_asked_spec(names.publish_topic(broker), names.PUBLICATIONS, partitions, replication) for broker in brokers]
 
 
 def link_specs(links: Iterable[Link], replication: int) -> list[TopicSpec]:
-    """Both directions of each link. One partition: a link carries little, and every partition costs a mark a second."""
+    """Both directions of each link."""
     pairs = sorted({pair for link in links for pair in ((link.a, link.b), (link.b, link.a))})
-    return [TopicSpec(names.link_topic(*pair), 1, replication, _LARGER) for pair in pairs]
+    return [_asked_spec(names.link_topic(*pair), names.LINKS, 1, replication) for pair in pairs]
 
 
 def delivery_specs(kafka_topics: Iterable[str], replication: int, partitions: int = 1) -> list[TopicSpec]:
-    """Notifications; a subscription may name another Kafka topic, and many may share one. Record key: `<topic>/<key>`.
-
-    One partition by default: a subscriber then reads all events in one order.
-    """
-    return [TopicSpec(name, partitions, replication) for name in kafka_topics]
+    """Notifications; a subscription may name another Kafka topic, and many may share one. Record key: `<topic>/<key>`."""
+    return [_asked_spec(name, names.DELIVERIES, partitions, replication) for name in kafka_topics]
 
 
 def ensure_topics(connection: Connection, specs: Sequence[TopicSpec]) -> list[str]:

@@ -61,11 +61,51 @@ SERVICE_TOPICS: Final = (
 
 LARGEST_RECORD_BYTES: Final = 16 * 1024 * 1024
 """The largest record a publisher may send, as Kafka stores it."""
+LARGEST_WITH_HEADERS_BYTES: Final = LARGEST_RECORD_BYTES + 1024 * 1024
+"""The same with what is said of it: why it was put aside, or where it entered."""
 
 PUBLISH: Final = "publish."
 LINK: Final = "link."
 NOTIFY: Final = "notify."
 """How the names begin where there is a Kafka topic for each broker, link or subscriber."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFamily:
+    """Kafka topics that control records ask for, one for each broker, link or subscriber: how their names begin, what the service
+    reads and writes there, in words, and how they are made. They are made, put right and granted by this."""
+
+    prefix: str
+    writes: str
+    reads: str = ""
+    wide: bool = False
+    """Whether they have as many partitions as the settings say; else one, and so one order."""
+    largest_bytes: int | None = None
+    """The largest record that they take; None for what Kafka takes by default."""
+
+
+PUBLICATIONS: Final = TopicFamily(PUBLISH, reads="messages", writes="marks", wide=True, largest_bytes=LARGEST_RECORD_BYTES)
+LINKS: Final = TopicFamily(
+    LINK,
+    reads="what neighbours send",
+    writes="what goes to neighbours, and marks",
+    largest_bytes=LARGEST_WITH_HEADERS_BYTES,
+)
+"""One partition: a link carries little, and every partition costs a mark with each tick."""
+DELIVERIES: Final = TopicFamily(NOTIFY, writes="notifications")
+"""A subscription may name another Kafka topic, and many may share one. One partition: a subscriber then reads all events in one
+order."""
+
+FAMILIES: Final = (PUBLICATIONS, LINKS, DELIVERIES)
+
+
+@dataclass(frozen=True, slots=True)
+class AskedTopic:
+    """A Kafka topic that a control record asks for."""
+
+    name: str
+    family: TopicFamily
+
 
 _LEGAL = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 _OURS = frozenset(topic.name for topic in SERVICE_TOPICS)

@@ -60,12 +60,11 @@ def check_text(text: str, where: str, before: Checked) -> Checked:
 
 def check_whole(checked: Checked) -> Checked:
     """What is only wrong of all records together."""
-    plan = Plan(checked.snapshot)
     problems = [*checked.problems]
     remarks = [*checked.remarks]
-    for problem in plan.problems:
+    for problem in Plan(checked.snapshot).problems:
         (problems if problem.kind in _WRONG else remarks).append(Complaint("", "the overlay", problem.text))
-    remarks += [replace(each, where=checked.places.get(each.about, "")) for each in _doubts(plan)]
+    remarks += [Complaint(checked.places.get(key, ""), key, doubt) for key, doubt in checked.snapshot.doubts()]
     return replace(checked, problems=tuple(problems), remarks=tuple(remarks))
 
 
@@ -123,15 +122,3 @@ def _pointer(record: Mapping[str, Any] | None, error: BadControl) -> str:
     if record is None or error.position is None:
         return ""
     return f"{record[error.about[0]]}\n{' ' * error.position}^"
-
-
-def _doubts(plan: Plan) -> Iterator[Complaint]:
-    """What the service takes, and somebody may have meant otherwise."""
-    records = plan.snapshot.records
-    declared = {record["name"] for record in records.values() if record["kind"] == "topic"}
-    for key, record in sorted(records.items()):
-        broker = record.get("broker", "b1") if record["kind"] in ("subscription", "advertisement") else record.get("rendezvous")
-        if broker is not None and not plan.has(broker):
-            yield Complaint("", key, f"names the broker {broker!r}, which is not in the overlay")
-        if record["kind"] == "subscription" and declared and record["topic"] not in declared:
-            yield Complaint("", key, f"the topic {record['topic']!r} is not declared; it has the defaults")

@@ -4,7 +4,9 @@ A *snapshot* is the control data at one version; the version is the offset on th
 counted, so the same version always means the same data. A record that cannot be applied changes nothing.
 """
 
-from tidings.control.records import DEFAULT_BROKER, Advertisement, Broker, Link, Record, read_record
+from tidings.control.kinds.broker import DEFAULT_BROKER
+from tidings.control.kinds.link import Link
+from tidings.control.reader import Record
 from tidings.control.snapshot import Snapshot, snapshot_path
 
-__all__ = ["DEFAULT_BROKER", "Advertisement", "Broker", "Link", "Record", "Snapshot", "read_record", "snapshot_path"]
+__all__ = ["DEFAULT_BROKER", "Link", "Record", "Snapshot", "snapshot_path"]
