@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clients.connection import Connection
-from clients.topics import TopicSpec, delivery_specs, ensure_topics, link_specs, partitions_of, publish_specs, service_topics
+from clients.topics import ensure_topics, service_topics
 from service.clock.keeper import ControlKeeper
 from service.clock.ownership import check_first, wait_until_free
 from service.clock.ticker import Ticker
@@ -40,7 +40,6 @@ from streaming.spark.query import start as start_pipeline
 from streaming.wire.clock import TickerIdentity
 from tidings import names
 from tidings.config import Config, client_properties
-from tidings.control import Snapshot
 from tidings.errors import CannotRun
 from tidings.properties import secrets_in
 
@@ -181,23 +180,7 @@ class Service:
         check_made_with(directory, made)
 
     def _keep_control(self, connection: Connection, directory: ServiceDirectory, ticker: Ticker) -> ControlKeeper:
-        kafka = self.config.kafka
-
-        def topics_for(snapshot: Snapshot) -> list[TopicSpec]:
-            delivered = sorted({s.deliver for s in snapshot.subscriptions.values()})
-            return [
-                *publish_specs(snapshot.brokers, kafka.partitions, kafka.replication),
-                *link_specs(snapshot.links, kafka.replication),
-                *delivery_specs(delivered, kafka.replication),
-            ]
-
-        read = re.compile(names.input_pattern(hosted_by(self.config)))
-
-        def adopted(snapshot: Snapshot) -> None:
-            wanted = [spec.name for spec in topics_for(snapshot) if read.fullmatch(spec.name)]
-            ticker.adopt(snapshot.version, partitions_of(connection, wanted))
-
-        keeper = ControlKeeper(connection, directory.control, timing_of(self.config), topics_for, adopted)
+        keeper = ControlKeeper(connection, directory.control, timing_of(self.config), self.config.kafka, ticker)
         self._exits.callback(keeper.stop)
         keeper.catch_up()
         return keeper

@@ -9,18 +9,18 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaException, Message, TopicPartition
 
 from clients.connection import PATIENT, Connection
 from clients.log import to_record
-from clients.topics import TopicSpec, ensure_topics
+from clients.topics import TopicSpec, asked_specs, ensure_topics, partitions_of
+from service.clock.ticker import Ticker
 from service.directory.snapshots import newest_snapshot, write_snapshot
 from streaming.wire.aside import control_aside_record
 from tidings import names
-from tidings.control import Snapshot
+from tidings.config import Kafka
 from tidings.errors import BadControl, CannotRun, TidingsError
 from tidings.topic import Timing
 from topology.overlay import Problem
@@ -41,15 +41,15 @@ _SETTLE_S = 0.05
 
 
 class ControlKeeper(threading.Thread):
-    """``adopted`` is called with each new version, when all that the version needs is there."""
+    """``ticker`` names each new version, when all that the version needs is there; ``kafka`` says how Kafka topics are made."""
 
     def __init__(
         self,
         connection: Connection,
         folder: Path,
         timing: Timing,
-        topics_for: Callable[[Snapshot], list[TopicSpec]],
-        adopted: Callable[[Snapshot], None],
+        kafka: Kafka,
+        ticker: Ticker,
     ) -> None:
         super().__init__(name="control-keeper", daemon=True)
         self.rejected = 0
@@ -57,8 +57,8 @@ class ControlKeeper(threading.Thread):
         self.problems: tuple[Problem, ...] = ()
         self._connection = connection
         self._folder = folder
-        self._topics_for = topics_for
-        self._adopted = adopted
+        self._kafka = kafka
+        self._ticker = ticker
         self._stopping = threading.Event()
         self._producer = connection.producer()
         self._consumer = connection.consumer(**PATIENT)
@@ -104,7 +104,7 @@ class ControlKeeper(threading.Thread):
 
     def _restore_topics(self) -> bool:
         """Make anew the Kafka topics that somebody deleted: the service writes to them."""
-        specs = self._topics_for(self.snapshot)
+        specs = self._specs()
         there = self._connection.topics()
         missing = [spec.name for spec in specs if spec.name not in there]
         self._looks += 1
@@ -149,12 +149,16 @@ class ControlKeeper(threading.Thread):
 
     def _announce(self) -> None:
         """First the Kafka topics, then the file, then the tick: what a version names is there before anyone sees it."""
-        ensure_topics(self._connection, self._topics_for(self.snapshot))
+        specs = self._specs()
+        ensure_topics(self._connection, specs)
         if self.snapshot.version:
             write_snapshot(self._folder, self.snapshot, _KEEP)
         _log.info("control data is at version %d", self.snapshot.version)
         self._name_problems()
-        self._adopted(self.snapshot)
+        self._ticker.adopt(self.snapshot.version, partitions_of(self._connection, [spec.name for spec in specs]))
+
+    def _specs(self) -> list[TopicSpec]:
+        return asked_specs(self.snapshot.kafka_topics, self._kafka.partitions, self._kafka.replication)
 
     def _name_problems(self) -> None:
         problems = Plan(self.snapshot).problems

@@ -7,6 +7,7 @@ tick costs a batch; so when nothing is due there are hardly any, and that the se
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections import deque
@@ -77,6 +78,7 @@ class Ticker(threading.Thread):
         super().__init__(name="ticker", daemon=True)
         self._identity = identity
         self._brokers = brokers
+        self._reads = re.compile(names.input_pattern(brokers))
         self._read_up_to = read_up_to
         self._written: deque[_Written] = deque(maxlen=_MOST_WRITTEN)
         self._done: tuple[int | None, int] = (None, 0)
@@ -92,9 +94,9 @@ class Ticker(threading.Thread):
         self._wanted = threading.Event()
         self._producer = connection.producer(**{"linger.ms": 0})
 
-    def adopt(self, version: int, kafka_topics: dict[str, int]) -> None:
-        """From the next tick on, this version holds; ``kafka_topics`` maps those read to their partitions."""
-        self._adoption = (version, kafka_topics)
+    def adopt(self, version: int, kafka_topics: Mapping[str, int]) -> None:
+        """From the next tick on, this version holds. Of these Kafka topics, each with its partitions, some may be read here."""
+        self._adoption = (version, {name: count for name, count in kafka_topics.items() if self._reads.fullmatch(name)})
         self._at_once = True
         self._wanted.set()
 

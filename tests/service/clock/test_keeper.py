@@ -10,6 +10,7 @@ import pytest
 from service.clock.keeper import ControlKeeper
 from service.watch.metrics import ServiceCollector
 from streaming.world.records import broker, link, snapshot, subscription
+from tidings.config import Kafka
 from tidings.topic import Timing
 
 FORBIDDING = [broker("b1"), broker("b2"), link("b1", "b2", forbid=["incident"])]
@@ -25,7 +26,7 @@ class NoKafka:
 
 
 def test_problems_are_logged_once_and_counted_while_they_last(tmp_path: Path, caplog: pytest.LogCaptureFixture):
-    keeper = ControlKeeper(NoKafka(), tmp_path, Timing(), lambda _: [], lambda _: None)  # type: ignore[arg-type]
+    keeper = ControlKeeper(NoKafka(), tmp_path, Timing(), Kafka(), None)  # type: ignore[arg-type]
     metrics = ServiceCollector(dict, dict, lambda: (keeper.snapshot.version, keeper.rejected, len(keeper.problems)))
 
     def named(*records: dict) -> tuple[list[str], float]:
