@@ -10,7 +10,6 @@ from streaming.broker.pacing import end_waiting
 from streaming.broker.state import Slot
 from streaming.broker.telling import deliver, release, settle_all, tell, watch
 from streaming.broker.timers import advance_all, note_ending, tell_last
-from streaming.model.address import Address
 from streaming.model.entry import Entry, Origin
 from streaming.model.event import OpenEvent, open_event
 from streaming.model.inputs import Arrived
@@ -23,20 +22,21 @@ from tidings.values import Value, source_digest
 from topology.plan import Role
 
 
-def gather(desk: Desk, at: Address, slot: Slot, topic: Topic, arrived: Arrived) -> OpenEvent | None:
+def gather(desk: Desk, slot: Slot, arrived: Arrived) -> OpenEvent | None:
     """Join a message to its event, or open one; returns that event. What would belong to a closed event is late.
 
     What counts is when it entered the overlay, not when it came here.
     """
+    topic = desk.topic(arrived.message.topic)
     append_ms, published_ms = arrived.origin.append_ms, arrived.published_ms
     advance_all(desk, slot, topic, append_ms)
     entered_ms = arrived.entry.origin.append_ms
     event = next((event for event in slot.open if event.takes(published_ms, entered_ms, topic)), None)
     if event is None:
         if _is_over(slot, published_ms, topic) or _too_old(desk, arrived, topic):
-            _late(desk, at, topic, arrived)
+            _late(desk, topic, arrived)
             return None
-        event = open_event(at, arrived.message.message_id, published_ms, append_ms, arrived.entry.origin)
+        event = open_event(arrived.at, arrived.message.message_id, published_ms, append_ms, arrived.entry.origin)
         slot.open.append(event)
     return event if _join(desk, slot, event, topic, arrived) else None
 
@@ -60,13 +60,13 @@ def _too_old(desk: Desk, arrived: Arrived, topic: Topic) -> bool:
     return too_old or published_ms + 2 * window_ms + slack_ms <= arrived.origin.append_ms
 
 
-def _late(desk: Desk, at: Address, topic: Topic, arrived: Arrived) -> None:
-    waited_ms = arrived.origin.append_ms - arrived.published_ms
+def _late(desk: Desk, topic: Topic, arrived: Arrived) -> None:
+    slack_ms, waited_ms = desk.slack_ms(arrived.at.place), arrived.origin.append_ms - arrived.published_ms
     detail = f"published {waited_ms} ms before it arrived; the window is {topic.timing.window_ms} ms"
     way_ms = arrived.origin.append_ms - arrived.entry.origin.append_ms
-    if way_ms > desk.slack_ms(at.place) and arrived.passed:
-        detail += f"; it was on its way for {way_ms} ms, and {desk.slack_ms(at.place)} are waited for"
-    desk.put_aside(arrived.origin, at.broker, MessageReason.WINDOW_CLOSED, detail, Outcome.LATE, _entry(arrived))
+    if way_ms > slack_ms and arrived.passed:
+        detail += f"; it was on its way for {way_ms} ms, and {slack_ms} are waited for"
+    desk.put_aside(arrived.origin, arrived.broker, MessageReason.WINDOW_CLOSED, detail, Outcome.LATE, _entry(arrived))
 
 
 def _entry(arrived: Arrived) -> Entry | None:
@@ -146,14 +146,13 @@ def _keep_if_cut(desk: Desk, event: OpenEvent, arrived: Arrived, news: Iterable[
         desk.books(event.at.broker).left_out["kept"] += 1
 
 
-def measure(
-    desk: Desk, at: Address, slot: Slot, topic: Topic, arrived: Arrived, *, crossed: bool, counted: tuple[Taken, list[str]]
-) -> None:
+def measure(desk: Desk, slot: Slot, arrived: Arrived, *, crossed: bool, counted: tuple[Taken, list[str]]) -> None:
     """A topic of measurements: each message is an event of its own, told at once. ``crossed``: it also left over a link.
 
     ``counted``: what windows made of it, and for whose it came too late.
     """
-    origin, message = arrived.origin, arrived.message
+    at, origin, message = arrived.at, arrived.origin, arrived.message
+    topic = desk.topic(at.topic)
     advance_all(desk, slot, topic, origin.append_ms)
     event = open_event(at, message.message_id, arrived.published_ms, origin.append_ms)
     event.knowledge = events.report(message, arrived.published_ms, topic, desk.rules.bounds)
@@ -167,7 +166,7 @@ def measure(
     if slot.caps:
         end_waiting(desk, slot, event, origin.append_ms)
     taken, too_late_for = counted
-    away = _put_aside_if_cut(desk, at, arrived, events.facts(event.knowledge))
+    away = _put_aside_if_cut(desk, arrived, events.facts(event.knowledge))
     is_late = event.held > 0 and not crossed and taken is Taken.MISSED
     books = desk.books(at.broker)
     if away:
@@ -181,14 +180,14 @@ def measure(
         books.left_out["window"] += not is_late
 
 
-def _put_aside_if_cut(desk: Desk, at: Address, arrived: Arrived, facts: Mapping[str, Value]) -> bool:
+def _put_aside_if_cut(desk: Desk, arrived: Arrived, facts: Mapping[str, Value]) -> bool:
     """Put a measurement aside if no link leads from where its way begins to some subscribers that want it.
 
     It is over when it comes: there is nothing to wait for.
     """
     if not desk.begins(arrived):
         return False
-    broker, topic, key = at
+    broker, topic, key = arrived.at
     by_topic = desk.plan.snapshot.by_topic
     cut_off = desk.plan.place(broker, topic).cut_off
     away = [name for name in cut_off if any(s.judge(key, facts) is Verdict.MATCHES for s in by_topic.get((name, topic), ()))]
@@ -198,10 +197,11 @@ def _put_aside_if_cut(desk: Desk, at: Address, arrived: Arrived, facts: Mapping[
     return bool(away)
 
 
-def measure_again(desk: Desk, at: Address, topic: Topic, arrived: Arrived) -> None:
+def measure_again(desk: Desk, arrived: Arrived) -> None:
     """A measurement that was taken in before has gone on once more, by other ways: these may lead to fewer than those did."""
+    topic = desk.topic(arrived.message.topic)
     report = events.report(arrived.message, arrived.published_ms, topic, desk.rules.bounds)
-    desk.books(at.broker).left_out["cut-off"] += _put_aside_if_cut(desk, at, arrived, events.facts(report))
+    desk.books(arrived.broker).left_out["cut-off"] += _put_aside_if_cut(desk, arrived, events.facts(report))
 
 
 def _end(crossed: bool, taken: Taken, cut_off: bool) -> tuple[Outcome, MessageReason]:
@@ -215,8 +215,9 @@ def _end(crossed: bool, taken: Taken, cut_off: bool) -> tuple[Outcome, MessageRe
     return Outcome.MERGED, MessageReason.WINDOWED if taken is Taken.COUNTED else MessageReason.UNWANTED
 
 
-def seen_before(desk: Desk, broker: str, slot: Slot, topic: Topic, arrived: Arrived) -> bool:
+def seen_before(desk: Desk, slot: Slot, arrived: Arrived) -> bool:
     """Drop a measurement that is an exact repeat, or too old to tell whether it is one; otherwise remember its id."""
+    broker, topic = arrived.broker, desk.topic(arrived.message.topic)
     message_id, entered_ms = arrived.message.message_id, arrived.entry.origin.append_ms
     # It is remembered for longer where repeats may be on their way; but what entered later than that is none.
     slack_ms = desk.slack_ms((broker, topic.name))
@@ -224,7 +225,7 @@ def seen_before(desk: Desk, broker: str, slot: Slot, topic: Topic, arrived: Arri
         desk.decide(arrived.origin, broker, Outcome.REDUNDANT, MessageReason.REPEAT)
         return True
     if _too_old(desk, arrived, topic):
-        _late(desk, arrived.at, topic, arrived)
+        _late(desk, topic, arrived)
         return True
     slot.seen[message_id] = entered_ms + topic.timing.remember_ms + slack_ms
     desk.wake_at(slot.seen[message_id])

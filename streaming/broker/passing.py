@@ -9,14 +9,12 @@ from streaming.broker.gathering import gather, measure, measure_again, seen_befo
 from streaming.broker.offering import offer_publication
 from streaming.broker.room import taking
 from streaming.broker.state import Slot
-from streaming.model.address import Address
 from streaming.model.event import OpenEvent
 from streaming.model.inputs import Arrived
 from streaming.model.links import PassedOn
 from streaming.model.outputs import MessageReason, Outcome, Unsent
 from tidings import event as events
 from tidings.errors import Unreadable
-from tidings.topic import Topic
 from topology.plan import Place, Role
 
 MOST_HOPS = 1000
@@ -57,18 +55,11 @@ def _take_in(desk: Desk, happened: Arrived) -> OpenEvent | None:
         if not (desk.topic(message.topic).early and _known_here(desk, happened)):
             pass_on(desk, happened, place.toward)
     else:
-        return _take(desk, happened, place)
+        with taking(desk, happened.at, origin.append_ms) as slot:
+            if place.role is Role.SPREADS:
+                return _spread(desk, slot, happened, place)
+            return gather(desk, slot, happened)
     return None
-
-
-def _take(desk: Desk, happened: Arrived, place: Place) -> OpenEvent | None:
-    at, topic = happened.at, desk.topic(happened.message.topic)
-    with taking(desk, at, happened.origin.append_ms) as slot:
-        if place.role is Role.SPREADS:
-            joined = _spread(desk, at, slot, topic, happened, place)
-        else:
-            joined = gather(desk, at, slot, topic, happened)
-    return joined
 
 
 def _known_here(desk: Desk, happened: Arrived) -> bool:
@@ -115,21 +106,22 @@ def _turn_back(desk: Desk, happened: Arrived) -> None:
         desk.put_aside(happened.origin, happened.broker, reason, detail, entry=happened.entry if happened.passed else None)
 
 
-def _spread(desk: Desk, at: Address, slot: Slot, topic: Topic, happened: Arrived, place: Place) -> OpenEvent | None:
+def _spread(desk: Desk, slot: Slot, happened: Arrived, place: Place) -> OpenEvent | None:
     """Nobody gathers for all: send the message to every neighbour beyond which it is wanted, and take it for those here."""
-    if not topic.gather and seen_before(desk, at.broker, slot, topic, happened):
+    at, topic = happened.at, desk.topic(happened.message.topic)
+    if not topic.gather and seen_before(desk, slot, happened):
         if _leads_on(desk, slot, happened):
-            _send_on(desk, at, happened, place)
-            measure_again(desk, at, topic, happened)
+            _send_on(desk, happened, place)
+            measure_again(desk, happened)
         return None
-    crossed = _send_on(desk, at, happened, place)
+    crossed = _send_on(desk, happened, place)
     if crossed and not topic.gather:
         slot.spread[happened.message.message_id] = desk.state.version
     counted = offer_publication(desk, happened, crossed)
     if not topic.gather:
-        measure(desk, at, slot, topic, happened, crossed=bool(crossed), counted=counted)
+        measure(desk, slot, happened, crossed=bool(crossed), counted=counted)
     elif at.place in desk.plan.snapshot.by_topic or not crossed or place.cut_off:
-        return gather(desk, at, slot, topic, happened)
+        return gather(desk, slot, happened)
     else:
         desk.decide(happened.origin, at.broker, Outcome.FORWARDED, MessageReason.TO_SUBSCRIBERS)
     return None
@@ -144,12 +136,12 @@ def _leads_on(desk: Desk, slot: Slot, happened: Arrived) -> bool:
     return True
 
 
-def _send_on(desk: Desk, at: Address, happened: Arrived, place: Place) -> set[str]:
+def _send_on(desk: Desk, happened: Arrived, place: Place) -> set[str]:
     """Send a message where it is wanted, but not back; unless it came by old ways: then those that hold begin here."""
     back = None if desk.begins(happened) else happened.sender
     links = {neighbour: profile for neighbour, profile in place.links.items() if neighbour != back}
-    offered = Candidate(at.broker, at.topic, at.key, happened.message.fields, happened.origin.append_ms)
-    unsent, crossed = desk.books(at.broker).unsent, set()
+    offered = Candidate(*happened.at, happened.message.fields, happened.origin.append_ms)
+    unsent, crossed = desk.books(happened.broker).unsent, set()
     for neighbour, goes in wanted(desk, place, offered, links).items():
         if not goes:
             unsent[neighbour, Unsent.FILTERED] += 1

@@ -117,7 +117,7 @@ def test_one_more_kind_is_checked_by_what_it_reads(echo: dict[str, Any]):
     with pytest.raises(BadControl) as error:
         read_text(json.dumps({**echo, "of": 7}), "f")
     assert (error.value.about, "'of' must be a string" in error.value.detail) == (("of",), True)
-    with pytest.raises(BadControl, match="a kind of: .*broker, .*echo, "):
+    with pytest.raises(BadControl, match=r"a kind of: .*broker, .*echo, "):
         Snapshot().apply(1, "other/x", b"{}")
 
 
