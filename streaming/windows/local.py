@@ -1,4 +1,4 @@
-"""The windows of a broker's own subscribers: what they hold, and their results when they close."""
+"""The windows of a broker's own subscribers: what they hold, and what is told when they close."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from streaming.broker.state import NEVER
 from streaming.model.items import Item, Publication
 from streaming.windows.graph import Range
 from streaming.windows.link import Asked, with_item
-from tidings.partial import Partial, empty
+from tidings.notification import Notification, Reason, ToldWindow, window_id
+from tidings.partial import Partial, empty, left_out, results
 from tidings.subscription import Subscription
 from tidings.window import Window
 
@@ -49,6 +50,28 @@ class WindowResult:
     end: int
     partial: Partial
     at_ms: int
+
+    @property
+    def notification(self) -> Notification:
+        """What the subscriber is told: the same bytes for the same window, however often it is worked out."""
+        subscription, partial, window = self.subscription, self.partial, self.subscription.window
+        assert window is not None
+        return Notification(
+            id=window_id(subscription.name, subscription.since, subscription.interest, self.start),
+            subscriber=subscription.subscriber,
+            subscription=subscription.name,
+            topic=subscription.topic,
+            key="",
+            event="",
+            revision=1,
+            reason=Reason.AGGREGATE,
+            news=results(partial, window.of),
+            reports=partial.publications,
+            sources=0,
+            first_ms=self.start if partial.first_ms is None else partial.first_ms,
+            last_ms=self.end if partial.last_ms is None else partial.last_ms,
+            window=ToldWindow(self.start, self.end, window.counted, left_out(partial, window.of)),
+        )
 
 
 @dataclass

@@ -22,8 +22,6 @@ from streaming.model.windows import Clocked, Offered, WindowDecided, WindowInput
 from streaming.windows.deciders import decider
 from streaming.windows.link import Expired, LinkWindows, asked_by, still_open
 from streaming.windows.local import LocalWindows, WindowResult
-from streaming.windows.partitioning import belongs
-from streaming.windows.results import notification_of
 from streaming.windows.rules import WindowRules
 from streaming.windows.state import At, LinkState, NeighbourWindows, OpenWindows, WindowState
 from tidings.control import Snapshot
@@ -180,7 +178,7 @@ class _Desk:
                 place = self.plan.place(broker, topic)
                 for to in self.plan.windows(broker, topic):
                     # Events come from the broker that gathers, never the other way.
-                    if not (place.role is Role.PASSES and to == place.toward) and belongs((broker, to, topic), self.rules):
+                    if not (place.role is Role.PASSES and to == place.toward) and self.rules.has((broker, to, topic)):
                         yield broker, to, topic
 
     def _windows(self, at: At) -> OpenWindows:
@@ -231,7 +229,9 @@ class _Desk:
                 by_interest = self._by_interest(at)
                 for range_ in beyond.due(links.through_ms):
                     subscription = by_interest.get(range_.subscription)
-                    self._decided(at, subscription, beyond.expire(range_, subscription, links.through_ms), beyond)
+                    expired = beyond.expire(range_, subscription, links.through_ms)
+                    if subscription is not None:
+                        self._decided(at, subscription, expired, beyond.decider.name)
             case LocalWindows() as local:
                 self._tell(at, links, local)
 
@@ -240,7 +240,7 @@ class _Desk:
         for result in local.close(links.through_ms, self._by_interest(at), whole, extra_ms(self.plan, at[2])):
             if not _is_told(result, whole):
                 continue
-            told = notification_of(result)
+            told = result.notification
             self.state.books_of(at[0]).notifications[told.reason] += 1
             self.outputs.append(Tell(result.subscription.deliver, result.subscription.encoding, told, result.at_ms))
 
@@ -255,11 +255,9 @@ class _Desk:
             }
         return links.whole
 
-    def _decided(self, at: At, subscription: Subscription | None, expired: Expired, link: LinkWindows) -> None:
-        if subscription is None:
-            return
+    def _decided(self, at: At, subscription: Subscription, expired: Expired, decider_name: str) -> None:
         for item in expired.sent:
-            self._send(at, item, link_time(expired))
+            self._send(at, item, expired.range.end)  # whatever crosses for a range bears the time when it expired
         books = self.state.books_of(at[0])
         books.windows[at[1], expired.decision.choice] += 1
         sent = len(expired.sent) + expired.hurried
@@ -275,7 +273,7 @@ class _Desk:
                 subscription=subscription.name,
                 start_ms=expired.range.start,
                 end_ms=expired.range.start + (window.size if window else 0),
-                decider=link.decider.name,
+                decider=decider_name,
                 choice=expired.decision.choice,
                 reason=expired.decision.reason,
                 items=expired.items,
@@ -330,11 +328,6 @@ def _is_told(result: WindowResult, whole: Mapping[str, int]) -> bool:
     if window is None or (result.partial.publications == 0 and not window.empty):
         return False
     return window.counted or result.start >= whole.get(result.subscription.interest, NEVER)
-
-
-def link_time(expired: Expired) -> int:
-    """When a range expired: whatever crosses for it bears that time."""
-    return expired.range.end
 
 
 def _senders(plan: Plan, at: At) -> list[str]:

@@ -1,8 +1,16 @@
-"""Which links a bucket of the pipeline of windows has."""
+"""Which links a bucket of the pipeline of windows has. Spark works out the same in the JVM."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+import xxhash
+
+from streaming.windows.state import At
+from streaming.wire.offers import record_key
+from tidings.values import signed
+
+_SPARK_SEED = 42
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,3 +26,7 @@ class WindowRules:
     def name(self) -> str:
         """As it signs what it sends."""
         return f"{self.service}/w{self.index}"
+
+    def has(self, at: At) -> bool:
+        """Whether the hash falls on it: what `pmod(xxhash64(key), buckets)` gives."""
+        return signed(xxhash.xxh64_intdigest(record_key(self.service, at), _SPARK_SEED)) % self.buckets == self.index

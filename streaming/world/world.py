@@ -24,7 +24,6 @@ from streaming.model.links import kind_of
 from streaming.model.outputs import Offer, Output, PutAside, Send, Tell
 from streaming.model.windows import Clocked, Offered, WindowDecided, WindowInput, WindowOutput
 from streaming.windows import state_codec
-from streaming.windows.partitioning import belongs
 from streaming.windows.pipeline import step as window_step
 from streaming.windows.rules import WindowRules
 from streaming.windows.state import WindowState
@@ -338,4 +337,4 @@ def _offered(each: tuple[str, Offer] | Clocked, rules: WindowRules) -> WindowInp
     if isinstance(each, Clocked):
         return each
     bucket, offer = each
-    return Offered(bucket, offer) if belongs((offer.sender, offer.to, offer.topic), rules) else None
+    return Offered(bucket, offer) if rules.has((offer.sender, offer.to, offer.topic)) else None
