@@ -20,7 +20,7 @@ from streaming.wire.message import MessageLimits, decode_message
 from streaming.world.process import Process, ProcessOutput
 from streaming.world.script import Line, MessageLine, encoded
 from streaming.world.silence import Came, SeenEvent, Untold, untold
-from streaming.world.virtual_time import CLOCK, VirtualTime
+from streaming.world.simulator import CLOCK, VirtualTime
 from tidings import event as events
 from tidings import names
 from tidings.control import Snapshot
