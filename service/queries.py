@@ -1,13 +1,81 @@
-"""The pipelines of a service that run, under supervision: which are still to be started, and how the others are."""
+"""The pipelines of a service, under supervision: how they are started, which still have to be, and how the others are."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+from clients.connection import Connection
+from service.clock.ticker import Ticker
+from service.directory.directory import ServiceDirectory
+from service.directory.migration import starting_offsets
 from service.supervisor import SupervisedQuery
-from streaming.spark.pipelines import PIPELINES, Pipeline
+from service.watch.workers import PythonWorkers
+from streaming.broker.settings import message_limits_of, rules_of, timing_of
+from streaming.spark.events import BucketSpec
+from streaming.spark.pipelines import EVENTS, PIPELINES, Pipeline
+from streaming.spark.query import QuerySpec, start
+from streaming.wire.clock import TickerIdentity
+from tidings import names
+from tidings.config import Config, client_properties
 from tidings.control import Snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def query_spec(config: Config, directory: ServiceDirectory, bootstrap_servers: str, identity: TickerIdentity) -> QuerySpec:
+    """What the settings say to all pipelines."""
+    return QuerySpec(
+        bootstrap_servers=bootstrap_servers,
+        directory=directory.path,
+        bucket=BucketSpec(
+            ticker=identity,
+            control_dir=str(directory.control),
+            state_dir=str(directory.state),
+            secret=directory.hash_key,
+            rules=rules_of(config, config.spark.buckets),
+            limits=message_limits_of(config),
+            timing=timing_of(config),
+        ),
+        trigger_ms=config.spark.trigger_ms,
+        max_offsets_per_trigger=config.spark.max_offsets_per_trigger,
+        kafka_properties=client_properties(config),
+    )
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """Starts pipelines in a session of Spark, each under supervision."""
+
+    spark: SparkSession
+    java_pid: int
+    spec: QuerySpec
+    directory: ServiceDirectory
+    connection: Connection
+    ticker: Ticker
+    stall_s: float
+
+    def launch(self, pipeline: Pipeline) -> SupervisedQuery:
+        # All have the same workers; and this one reads ticks, so it tells when they stay unread.
+        workers = PythonWorkers(self.java_pid) if pipeline is EVENTS else None
+        begin, ticker = partial(self._begin, pipeline), self.ticker
+        return SupervisedQuery(begin, workers=workers, stall_s=self.stall_s, unread_s=lambda: ticker.unread_s)
+
+    def _begin(self, pipeline: Pipeline, over_gaps: bool) -> Any:
+        # Only events are dealt out anew by a migration, which notes how far they were read.
+        starting = starting_offsets(self.directory, self._partitions) if pipeline is EVENTS else "earliest"
+        return start(self.spark, pipeline, self.spec, over_gaps=over_gaps, starting=starting)
+
+    def _partitions(self) -> dict[str, int]:
+        """Of all Kafka topics that are read there now."""
+        read = names.input_pattern(self.spec.bucket.rules.hosted)
+        return {name: count for name, count in self.connection.topics().items() if re.fullmatch(read, name)}
 
 
 class Queries:
@@ -16,13 +84,24 @@ class Queries:
     def __init__(self, pipelines: Iterable[Pipeline] = PIPELINES) -> None:
         self._pipelines = tuple(pipelines)
         self._running: dict[str, SupervisedQuery] = {}
+        self._exits = ExitStack()
 
     def add(self, pipeline: Pipeline, query: SupervisedQuery) -> None:
         """A pipeline has been started."""
         self._running[pipeline.name] = query
+        self._exits.callback(query.stop)
+
+    def stop(self) -> None:
+        """Stop all that were started, last first."""
+        self._exits.close()
 
     def of(self, pipeline: Pipeline) -> SupervisedQuery | None:
         return self._running.get(pipeline.name)
+
+    def read_up_to(self) -> Mapping[str, int]:
+        """For each partition with ticks or marks, the offset up to which all has been read, and what follows from it written."""
+        events = self.of(EVENTS)
+        return events.read_up_to if events is not None else {}
 
     @property
     def at_once(self) -> list[Pipeline]:

@@ -6,14 +6,13 @@ import contextlib
 import hashlib
 import logging
 import os
-import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from clients.connection import Connection
 from clients.topics import ensure_topics, service_topics
@@ -23,22 +22,16 @@ from service.clock.ticker import Ticker
 from service.clock.wishes import WishFollower
 from service.directory.checkpoint import check_checkpoint
 from service.directory.directory import ServiceDirectory
-from service.directory.migration import BUCKETS, PARTITIONS, check_made_with, forget_old, starting_offsets
+from service.directory.migration import BUCKETS, PARTITIONS, check_made_with, forget_old
 from service.kafka.class_archive import ArchiveMaker
 from service.kafka.java import Java, find_java
-from service.queries import Queries
+from service.queries import Launcher, Queries, query_spec
 from service.spark import StartingSpark
-from service.supervisor import SupervisedQuery
 from service.watch.metrics import BooksFollower, MetricsServer, ServiceCollector
 from service.watch.redaction import HidingFormatter
-from service.watch.workers import PythonWorkers
-from streaming.broker.settings import hosted_by, message_limits_of, rules_of, timing_of
-from streaming.spark.events import BucketSpec
-from streaming.spark.pipelines import EVENTS, PIPELINES, Pipeline
-from streaming.spark.query import QuerySpec
-from streaming.spark.query import start as start_pipeline
+from streaming.broker.settings import hosted_by, timing_of
+from streaming.spark.pipelines import EVENTS, PIPELINES
 from streaming.wire.clock import TickerIdentity
-from tidings import names
 from tidings.config import Config, client_properties
 from tidings.errors import CannotRun
 from tidings.properties import secrets_in
@@ -60,13 +53,12 @@ class StartedService:
     kafka: EmbeddedKafka | None
     keeper: ControlKeeper
     queries: Queries
-    launch: Callable[[Pipeline], SupervisedQuery]
-    spark_pid: int
+    launcher: Launcher
 
     @property
     def java(self) -> dict[str, int]:
         """Its Java machines, by what they are called in a profile."""
-        return {"java spark": self.spark_pid} | ({"java kafka": self.kafka.pid} if self.kafka is not None else {})
+        return {"java spark": self.launcher.java_pid} | ({"java kafka": self.kafka.pid} if self.kafka is not None else {})
 
     def watch(self, stopping: threading.Event) -> None:
         """Return when asked to stop; raise when a part of the service has failed."""
@@ -82,7 +74,7 @@ class StartedService:
         if failed := self.queries.check():
             raise CannotRun(f"{failed}; see {self.directory.logs}")
         for pipeline in self.queries.asked_for(self.keeper.snapshot):
-            self.queries.add(pipeline, self.launch(pipeline))
+            self.queries.add(pipeline, self.launcher.launch(pipeline))
 
 
 class Service:
@@ -127,7 +119,7 @@ class Service:
         identity = TickerIdentity(service, directory.secret)
         hosted = hosted_by(self.config)
         wait_until_free(connection, service, hosted, self._say)
-        ticker = Ticker(connection, identity, self.config.service.tick_ms, hosted, self._read_up_to)
+        ticker = Ticker(connection, identity, self.config.service.tick_ms, hosted, self._queries.read_up_to)
         follower = WishFollower(connection, ticker.wish)
         self._exits.callback(follower.stop)
         keeper = self._keep_control(connection, directory, ticker)
@@ -135,16 +127,17 @@ class Service:
         ticker.flush()
         check_first(connection, service, hosted)
         metrics_address = self._serve_metrics(connection, directory, keeper)
-        launch = self._start_spark(spark, directory, connection, identity, ticker)
+        self._say("starting Spark")
+        spec = query_spec(self.config, directory, connection.bootstrap, identity)
+        launcher = Launcher(spark.wait(), spark.pid, spec, directory, connection, ticker, self.config.spark.stall_s)
+        self._exits.callback(self._queries.stop)
         for pipeline in self._queries.at_once:
-            self._queries.add(pipeline, launch(pipeline))
+            self._queries.add(pipeline, launcher.launch(pipeline))
         follower.start()
         ticker.start()
         self._exits.callback(ticker.stop)
         keeper.start()
-        started = StartedService(
-            connection.bootstrap, metrics_address, directory, kafka, keeper, self._queries, launch, spark.pid
-        )
+        started = StartedService(connection.bootstrap, metrics_address, directory, kafka, keeper, self._queries, launcher)
         self._warm_up(started)
         ticker.rest()
         forget_old(directory)
@@ -216,63 +209,6 @@ class Service:
         spark = StartingSpark(self.config.spark, directory, java, secrets)
         self._exits.callback(spark.stop)
         return spark
-
-    def _start_spark(
-        self,
-        starting: StartingSpark,
-        directory: ServiceDirectory,
-        connection: Connection,
-        identity: TickerIdentity,
-        ticker: Ticker,
-    ) -> Callable[[Pipeline], SupervisedQuery]:
-        """Returns what starts a pipeline, to be supervised and in the end stopped."""
-        self._say("starting Spark")
-        settings = self.config.spark
-        spark = starting.wait()
-        java_pid = starting.pid
-        spec = self._query_spec(directory, connection, identity)
-        read = names.input_pattern(hosted_by(self.config))
-
-        def partitions() -> dict[str, int]:
-            return {name: count for name, count in connection.topics().items() if re.fullmatch(read, name)}
-
-        def launch(pipeline: Pipeline) -> SupervisedQuery:
-            def begin(over_gaps: bool) -> Any:
-                # Only events are dealt out anew by a migration, which notes how far they were read.
-                starting = starting_offsets(directory, partitions) if pipeline is EVENTS else "earliest"
-                return start_pipeline(spark, pipeline, spec, over_gaps=over_gaps, starting=starting)
-
-            # All have the same workers; and this one reads ticks, so it tells when they stay unread.
-            workers = PythonWorkers(java_pid) if pipeline is EVENTS else None
-            query = SupervisedQuery(begin, workers=workers, stall_s=settings.stall_s, unread_s=lambda: ticker.unread_s)
-            self._exits.callback(query.stop)
-            return query
-
-        return launch
-
-    def _query_spec(self, directory: ServiceDirectory, connection: Connection, identity: TickerIdentity) -> QuerySpec:
-        spark = self.config.spark
-        return QuerySpec(
-            bootstrap_servers=connection.bootstrap,
-            directory=directory.path,
-            bucket=BucketSpec(
-                ticker=identity,
-                control_dir=str(directory.control),
-                state_dir=str(directory.state),
-                secret=directory.hash_key,
-                rules=rules_of(self.config, spark.buckets),
-                limits=message_limits_of(self.config),
-                timing=timing_of(self.config),
-            ),
-            trigger_ms=spark.trigger_ms,
-            max_offsets_per_trigger=spark.max_offsets_per_trigger,
-            kafka_properties=client_properties(self.config),
-        )
-
-    def _read_up_to(self) -> Mapping[str, int]:
-        """For each partition with ticks or marks, the offset up to which all has been read, and what follows from it written."""
-        events = self._queries.of(EVENTS)
-        return events.read_up_to if events is not None else {}
 
     def _warm_up(self, started: StartedService) -> None:
         """The first batches compile code and start workers: `ready` is said when they are over."""

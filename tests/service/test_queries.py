@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-from service.queries import Queries
+import pytest
+
+from service.queries import Launcher, Queries
 from service.supervisor import SupervisedQuery
-from streaming.spark.pipelines import EVENTS, PIPELINES, WINDOWS
+from streaming.broker.state import Rules
+from streaming.spark.pipelines import EVENTS, PIPELINES, WINDOWS, Pipeline
 from streaming.world.records import snapshot, subscription, topic
 
 THIRD = replace(
@@ -35,6 +40,10 @@ class Query:
         self.isActive = failure is None
         self.lastProgress = progress
         self._failure = failure
+        self.stopped = False
+
+    def stop(self) -> None:
+        self.stopped = True
 
     def exception(self) -> Exception | None:
         return Exception(self._failure) if self._failure else None
@@ -77,6 +86,33 @@ def test_the_one_that_stopped_is_named():
     assert (queries.check() or "").startswith("the query for windows stopped: ")
     queries.add(EVENTS, running(Query(ours)))
     assert (queries.check() or "").startswith("the query stopped: ")
+
+
+def test_all_that_were_started_are_stopped():
+    queries, found = Queries([EVENTS, WINDOWS]), [Query("gone"), Query("gone")]
+    for pipeline, query in zip((EVENTS, WINDOWS), found, strict=True):
+        queries.add(pipeline, running(query))
+    queries.stop()
+    assert [query.stopped for query in found] == [True, True]
+
+
+def test_only_events_are_read_on_where_a_migration_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    started: list[tuple[str, bool, str]] = []
+
+    def start(_spark: object, pipeline: Pipeline, _spec: object, *, over_gaps: bool, starting: str) -> Query:
+        started.append((pipeline.name, over_gaps, starting))
+        return Query()
+
+    monkeypatch.setattr("service.queries.start", start)
+    folders = SimpleNamespace(state=tmp_path, checkpoint=tmp_path / "checkpoint")
+    (tmp_path / "starting-offsets.json").write_text('{"publish.b1": {"0": 7}}')
+    there = {"publish.b1": 2, "publish.b2": 1, "notify.b1": 1}
+    connection = SimpleNamespace(topics=lambda: there)
+    spec = SimpleNamespace(bucket=SimpleNamespace(rules=Rules(hosted=frozenset({"b1"}))))
+    launcher = Launcher(None, 1, spec, folders, connection, None, 0.0)  # type: ignore[arg-type]
+    for pipeline in (EVENTS, WINDOWS):
+        launcher.launch(pipeline)
+    assert started == [("events", False, '{"publish.b1": {"0": 7, "1": -2}}'), ("windows", False, "earliest")]
 
 
 def test_each_says_of_its_last_batch_under_its_name():

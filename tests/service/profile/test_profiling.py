@@ -89,9 +89,11 @@ def test_no_profile_is_made_unless_asked_for(tmp_path: Path):
 
 
 def test_with_a_kafka_of_ones_own_only_spark_is_profiled():
-    nothing: dict[str, Any] = dict.fromkeys(("bootstrap", "metrics_address", "directory", "keeper", "queries", "launch"))
-    assert StartedService(**nothing, kafka=None, spark_pid=7).java == {"java spark": 7}
-    assert StartedService(**nothing, kafka=SimpleNamespace(pid=8), spark_pid=7).java == {"java spark": 7, "java kafka": 8}
+    nothing: dict[str, Any] = dict.fromkeys(("bootstrap", "metrics_address", "directory", "keeper", "queries"))
+    launcher: Any = SimpleNamespace(java_pid=7)
+    assert StartedService(**nothing, kafka=None, launcher=launcher).java == {"java spark": 7}
+    kafka: Any = SimpleNamespace(pid=8)
+    assert StartedService(**nothing, kafka=kafka, launcher=launcher).java == {"java spark": 7, "java kafka": 8}
 
 
 def stacks_of(page: Path, java: Java) -> str:
