@@ -41,24 +41,20 @@ def reconsider(desk: Desk, before: Plan, now_ms: int) -> None:
         change = changes[at.place]
         moves = bool(slot.open) and change.now.role in _LEFT and (change.was.role in _KEPT or at.place in carried)
         with desk.touched(at, slot):
-            _apply(desk, at, slot, before, change, now_ms, moves=moves)
-
-
-def _apply(desk: Desk, at: Address, slot: Slot, before: Plan, change: _Change, now_ms: int, *, moves: bool) -> None:
-    catch_up(desk, at.broker, slot, now_ms)
-    for event in slot.open:
-        _reconsider(desk, event, before, change, now_ms)
-    for grave in slot.closed:
-        grave.ledgers = {name: ledger for name, ledger in grave.ledgers.items() if name in change.kept}
-    reconsider_caps(desk, at, slot, before, now_ms)
-    if moves:
-        hand_over(desk, at, slot, before, now_ms)
-    for event in slot.open:
-        _tell_neighbours(desk, event, change, now_ms)
-    if slot.ahead:
-        desk.state.carried.add(at.place)
-    if change.now.role is Role.GONE:
-        _forget(desk, at, slot)
+            catch_up(desk, at.broker, slot, now_ms)
+            for event in slot.open:
+                _reconsider(desk, event, before, change, now_ms)
+            for grave in slot.closed:
+                grave.ledgers = {name: ledger for name, ledger in grave.ledgers.items() if name in change.kept}
+            reconsider_caps(desk, at, slot, before, now_ms)
+            if moves:
+                hand_over(desk, at, slot, before, now_ms)
+            for event in slot.open:
+                _tell_neighbours(desk, event, change, now_ms)
+            if slot.ahead:
+                desk.state.carried.add(at.place)
+            if change.now.role is Role.GONE:
+                _forget(desk, at, slot)
 
 
 def _forget(desk: Desk, at: Address, slot: Slot) -> None:
