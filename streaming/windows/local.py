@@ -114,9 +114,10 @@ class LocalWindows:
     def close(
         self, through_ms: int, subscriptions: Mapping[str, Subscription], since: Mapping[str, int], extra_ms: int
     ) -> Iterator[WindowResult]:
-        """The results of all windows that close by then, in the order they close; then of those that count.
+        """What is told of all windows that close by then, in the order they close; then of those that count.
 
-        ``since`` says since when each interest is known to all who send, ``extra_ms`` how much longer windows of events wait.
+        ``since`` says since when each interest is known to all who send: of windows that began before, nothing is told.
+        ``extra_ms`` is how much longer windows of events wait.
         """
         due = []
         while self._next_end_ms <= through_ms:
@@ -128,7 +129,9 @@ class LocalWindows:
         ends = [(range_, self.open.pop(range_)) for range_ in due if range_.start < through.get(range_.subscription, NEVER)]
         for range_, partial in sorted([*ends, *nothing], key=lambda each: each[0]):
             subscription = subscriptions.get(range_.subscription)
-            if subscription is not None and subscription.window is not None:
+            if subscription is None or subscription.window is None or range_.start < since.get(range_.subscription, NEVER):
+                continue
+            if partial.publications or subscription.window.empty:
                 end = range_.start + subscription.window.size
                 yield WindowResult(subscription, range_.start, end, partial, range_.end)
         self.waits_ms = extra_ms

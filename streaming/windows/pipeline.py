@@ -21,7 +21,7 @@ from streaming.model.outputs import MessageReason, Offer, Outcome, PutAside, Sen
 from streaming.model.windows import Clocked, Offered, WindowDecided, WindowInput, WindowOutput
 from streaming.windows.deciders import decider
 from streaming.windows.link import Expired, LinkWindows, asked_by, still_open
-from streaming.windows.local import LocalWindows, WindowResult
+from streaming.windows.local import LocalWindows
 from streaming.windows.rules import WindowRules
 from streaming.windows.state import At, LinkState, NeighbourWindows, OpenWindows, WindowState
 from tidings.control import Snapshot
@@ -224,25 +224,20 @@ class _Desk:
         return up.through_ms
 
     def _close(self, at: At, links: LinkState) -> None:
+        by_interest = self._by_interest(at)
         match links.windows:
             case LinkWindows() as beyond:
-                by_interest = self._by_interest(at)
                 for range_ in beyond.due(links.through_ms):
                     subscription = by_interest.get(range_.subscription)
                     expired = beyond.expire(range_, subscription, links.through_ms)
                     if subscription is not None:
                         self._decided(at, subscription, expired, beyond.decider.name)
             case LocalWindows() as local:
-                self._tell(at, links, local)
-
-    def _tell(self, at: At, links: LinkState, local: LocalWindows) -> None:
-        whole = self._whole(at, links)
-        for result in local.close(links.through_ms, self._by_interest(at), whole, extra_ms(self.plan, at[2])):
-            if not _is_told(result, whole):
-                continue
-            told = result.notification
-            self.state.books_of(at[0]).notifications[told.reason] += 1
-            self.outputs.append(Tell(result.subscription.deliver, result.subscription.encoding, told, result.at_ms))
+                since = self._whole(at, links)
+                for result in local.close(links.through_ms, by_interest, since, extra_ms(self.plan, at[2])):
+                    told, subscriber = result.notification, result.subscription
+                    self.state.books_of(at[0]).notifications[told.reason] += 1
+                    self.outputs.append(Tell(subscriber.deliver, subscriber.encoding, told, result.at_ms))
 
     def _whole(self, at: At, links: LinkState) -> dict[str, int]:
         """By interest, the time from which every broker that sends here has known of it."""
@@ -320,14 +315,6 @@ def _begins(item: Windowed) -> int:
     if isinstance(item, Publication):
         return item.entered_ms
     return item.start if isinstance(item, Aggregated) else NEVER
-
-
-def _is_told(result: WindowResult, whole: Mapping[str, int]) -> bool:
-    """Not an empty one, unless that is asked for; nor one that began when some broker did not know of the subscription."""
-    window = result.subscription.window
-    if window is None or (result.partial.publications == 0 and not window.empty):
-        return False
-    return window.counted or result.start >= whole.get(result.subscription.interest, NEVER)
 
 
 def _senders(plan: Plan, at: At) -> list[str]:
