@@ -107,7 +107,7 @@ class _Run(VirtualTime):
     def __init__(self, snapshot: Snapshot, start_ms: int, rules: Rules, limits: MessageLimits, hop_ms: int) -> None:
         super().__init__(lambda *_: hop_ms, rules=rules)
         self.came: dict[str, Came] = {}
-        self.outputs: list[tuple[ProcessOutput, str]] = []
+        self.done: list[tuple[ProcessOutput, str]] = []
         """With the broker where it was decided; for a notification, that of its subscription."""
         self._limits = limits
         self._hop_ms = hop_ms
@@ -190,7 +190,7 @@ class _Run(VirtualTime):
 
     def _take(self, name: str, happened: Input) -> Sequence[ProcessOutput]:
         outputs = super()._step(name, happened)
-        self.outputs += [(output, self._broker_of(output, happened)) for output in outputs]
+        self.done += [(output, self._broker_of(output, happened)) for output in outputs]
         self._counted |= {(each.topic, each.item.id) for each in self._process.offers if isinstance(each.item, Publication)}
         if isinstance(happened, Arrived | Heard):
             self._look(happened, outputs)
@@ -242,7 +242,7 @@ class _Run(VirtualTime):
     def _told(self) -> Iterator[Told]:
         tells = [
             (output.at_ms, order, broker, output)
-            for order, (output, broker) in enumerate(self.outputs)
+            for order, (output, broker) in enumerate(self.done)
             if isinstance(output, Tell) and output.notification.reason is not Reason.HEARTBEAT
         ]
         # Timers of many events fire at one mark, each at its own time.
@@ -251,9 +251,9 @@ class _Run(VirtualTime):
 
     def _fates(self, told: Iterable[Told]) -> Iterator[Fate]:
         carried = _by_event(told)
-        aside = {output.origin: output for output, _ in self.outputs if isinstance(output, PutAside)}
+        aside = {output.origin: output for output, _ in self.done if isinstance(output, PutAside)}
         by_line: dict[int, list[Fate]] = {}
-        for order, (output, broker) in enumerate(self.outputs):
+        for order, (output, broker) in enumerate(self.done):
             if not isinstance(output, Decided) or (came := self._arrived.get(output.origin)) is None:
                 continue
             entry = came.entry.origin if isinstance(came, Arrived) else came.origin
@@ -290,7 +290,7 @@ class _Run(VirtualTime):
     def _untold(self, told: tuple[Told, ...]) -> Iterator[Untold]:
         aside = {
             came.message.topic
-            for output, _ in self.outputs
+            for output, _ in self.done
             if isinstance(output, PutAside) and isinstance(came := self._arrived.get(output.origin), Arrived)
         }
         plan = self.versions.plan

@@ -52,6 +52,11 @@ class VirtualTime:
         self.steps = 0
         self.versions = Versions()
         self.processes: dict[str, Process] = {}
+        self.told: list[tuple[str, Tell]] = []
+        """By which process."""
+        self.outputs: list[tuple[str, ProcessOutput]] = []
+        """All that was to be done, if that is to be kept."""
+        self.keep_outputs = False
         self._delay = delay
         self._rules = rules or Rules()
         self._sizes = sizes
@@ -102,6 +107,10 @@ class VirtualTime:
         for output in outputs:
             if isinstance(output, Send):
                 self._send(output)
+            elif isinstance(output, Tell):
+                self.told.append((name, output))
+        if self.keep_outputs:
+            self.outputs += [(name, output) for output in outputs]
         self._look_ahead(name, process, happened)
         return outputs
 
@@ -186,9 +195,6 @@ class Simulator(VirtualTime):
 
     def __init__(self, plan: Plan, delay: Delay, *, rules: Rules | None = None, sizes: bool = False) -> None:
         super().__init__(delay, rules=rules, sizes=sizes)
-        self.told: list[tuple[str, Tell]] = []
-        self.outputs: list[tuple[str, ProcessOutput]] = []
-        self.keep_outputs = False
         self.adopt(plan)
 
     # ---- what happens -------------------------------------------------------------------------------------------------
@@ -207,13 +213,6 @@ class Simulator(VirtualTime):
         origin = Origin(names.publish_topic(broker), 0, number, at_ms)
         value = encode_message(message) if self._sizes else None
         heapq.heappush(self._heap, (at_ms, number, broker, Arrived(origin, broker, message, None, value)))
-
-    def _step(self, name: str, happened: Input) -> Sequence[ProcessOutput]:
-        outputs = super()._step(name, happened)
-        self.told += [(name, output) for output in outputs if isinstance(output, Tell)]
-        if self.keep_outputs:
-            self.outputs += [(name, output) for output in outputs]
-        return outputs
 
     # ---- what came of it ----------------------------------------------------------------------------------------------
 
