@@ -67,35 +67,34 @@ def _spec(topic: names.ServiceTopic, partitions: int, replication: int) -> Topic
     return TopicSpec(topic.name, partitions if topic.put_aside else 1, replication, settings)
 
 
-def _up_to(largest_bytes: int) -> dict[str, str]:
-    """Kafka takes what is over `limits.message_bytes`, up to this, so that the service sees it and can dead-letter it."""
-    return {"max.message.bytes": str(largest_bytes)}
-
-
 def asked_specs(asked: Iterable[names.AskedTopic], partitions: int, replication: int) -> list[TopicSpec]:
     """What control records ask for (`Snapshot.kafka_topics`)."""
-    return [_asked_spec(each.name, each.family, partitions if each.family.wide else 1, replication) for each in asked]
+    return [
+        TopicSpec(each.name, partitions if each.family.wide else 1, replication, _up_to(each.family.largest_bytes))
+        for each in asked
+    ]
 
 
-def _asked_spec(name: str, family: names.TopicFamily, partitions: int, replication: int) -> TopicSpec:
-    settings = {} if family.largest_bytes is None else _up_to(family.largest_bytes)
-    return TopicSpec(name, partitions, replication, settings)
+def _up_to(largest_bytes: int | None) -> dict[str, str]:
+    """Kafka takes what is over `limits.message_bytes`, up to this, so that the service sees it and can dead-letter it."""
+    return {} if largest_bytes is None else {"max.message.bytes": str(largest_bytes)}
 
 
 def publish_specs(brokers: Iterable[str], partitions: int, replication: int) -> list[TopicSpec]:
     """Where the publishers of each broker write."""
-    return [_asked_spec(names.publish_topic(broker), names.PUBLICATIONS, partitions, replication) for broker in brokers]
+    asked = (names.AskedTopic(names.publish_topic(broker), names.PUBLICATIONS) for broker in brokers)
+    return asked_specs(asked, partitions, replication)
 
 
 def link_specs(links: Iterable[Link], replication: int) -> list[TopicSpec]:
     """Both directions of each link."""
     pairs = sorted({pair for link in links for pair in ((link.a, link.b), (link.b, link.a))})
-    return [_asked_spec(names.link_topic(*pair), names.LINKS, 1, replication) for pair in pairs]
+    return asked_specs((names.AskedTopic(names.link_topic(*pair), names.LINKS) for pair in pairs), 1, replication)
 
 
-def delivery_specs(kafka_topics: Iterable[str], replication: int, partitions: int = 1) -> list[TopicSpec]:
+def delivery_specs(kafka_topics: Iterable[str], replication: int) -> list[TopicSpec]:
     """Notifications; a subscription may name another Kafka topic, and many may share one. Record key: `<topic>/<key>`."""
-    return [_asked_spec(name, names.DELIVERIES, partitions, replication) for name in kafka_topics]
+    return asked_specs((names.AskedTopic(name, names.DELIVERIES) for name in kafka_topics), 1, replication)
 
 
 def ensure_topics(connection: Connection, specs: Sequence[TopicSpec]) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from clients.connection import Connection
-from clients.topics import delivery_specs, ensure_topics, publish_specs
+from clients.topics import TopicSpec, ensure_topics, publish_specs
 from service.kafka.embedded import EmbeddedKafka
 from tidings import names
 
@@ -38,5 +38,5 @@ def broker(connection: Connection, admin: AdminClient) -> Iterator[str]:
 def delivery(connection: Connection) -> str:
     """A delivery topic of this test's own."""
     name = f"notify.{uuid4().hex[:12]}"
-    ensure_topics(connection, delivery_specs([name], replication=1, partitions=2))
+    ensure_topics(connection, [TopicSpec(name, 2, 1)])
     return name
