@@ -107,7 +107,8 @@ class Service:
         directory.end_orphans(self._say)
         secrets = (directory.secret, directory.hash_key, *secrets_in(client_properties(self.config)))
         self._exits.enter_context(_logging_to(directory.logs / "service.log", self.config.service.log_level, secrets))
-        spark = self._begin_spark(java, directory, secrets)
+        spark = StartingSpark(self.config.spark, directory, java, secrets)
+        self._exits.callback(spark.stop)
         kafka = None if self.config.kafka.bootstrap_servers else self._start_kafka(java, directory)
         connection = Connection(kafka.bootstrap if kafka else self.config.kafka.bootstrap_servers, client_properties(self.config))
         connection.check()
@@ -204,11 +205,6 @@ class Service:
 
     def _is_ready(self) -> bool:
         return self._ready and self._queries.are_live
-
-    def _begin_spark(self, java: Java, directory: ServiceDirectory, secrets: Sequence[str]) -> StartingSpark:
-        spark = StartingSpark(self.config.spark, directory, java, secrets)
-        self._exits.callback(spark.stop)
-        return spark
 
     def _warm_up(self, started: StartedService) -> None:
         """The first batches compile code and start workers: `ready` is said when they are over."""
