@@ -73,25 +73,24 @@ def reach_of(log: Log, replay: Replay, timing: Timing, ahead_ms: int) -> Reach:
         since_ms=max(since, default=None),
         notes=tuple(notes),
         exact_ids=not compacted,
-        quiet_ms=_quiet(log, timing, ahead_ms) if since and log.history else {},
+        quiet_ms=_quiet(log, ahead_ms) if since and log.history else {},
         default_quiet_ms=2 * timing.window_ms + ahead_ms,
         arrivals={about: tuple(sorted(times)) for about, times in arrivals.items()},
     )
 
 
-def _quiet(log: Log, timing: Timing, ahead_ms: int) -> dict[str, int]:
+def _quiet(log: Log, ahead_ms: int) -> dict[str, int]:
     """For each topic, how long a key must be silent before nothing of it is remembered, by the longest window it ever had."""
     held = {tick.version for tick, _ in log.ticks}
-    used = [snapshot.records for snapshot in log.history if snapshot.version in held] or [log.history[-1].records]
-    records = [record for snapshot in used for record in snapshot.values()]
+    used = [snapshot for snapshot in log.history if snapshot.version in held] or [log.history[-1]]
     paced: dict[str, int] = {}
-    for record in records:
+    for snapshot in used:
         for pace in PACES:
-            if record["kind"] == "subscription" and pace.remembers_ms and record.get(pace.property):
-                paced[record["topic"]] = max(pace.remembers_ms, paced.get(record["topic"], 0))
+            for _, topic in snapshot.asking[pace.property] if pace.remembers_ms else ():
+                paced[topic] = max(pace.remembers_ms, paced.get(topic, 0))
     quiet = {}
-    for name in {record["name"] for record in records if record["kind"] == "topic"} | paced.keys():
-        windows_ms = [snapshot.get(f"topic/{name}", {}).get("window_ms", timing.window_ms) for snapshot in used]
+    for name in {name for snapshot in used for name in snapshot.declared} | paced.keys():
+        windows_ms = [snapshot.topic(name).timing.window_ms for snapshot in used]
         quiet[name] = 2 * max(windows_ms) + ahead_ms + paced.get(name, 0)
     return quiet
 

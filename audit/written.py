@@ -14,6 +14,7 @@ from streaming.broker.state import NEVER
 from streaming.model.books import Books
 from streaming.wire.record import Record
 from tidings import names
+from tidings.control import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +31,7 @@ class Written:
 
 def read_written(connection: Connection, log: Log) -> Written:
     """What is there now; ``log`` knows who was ever to be told, and where."""
-    records = [record for snapshot in log.history for record in snapshot.records.values() if record["kind"] == "subscription"]
-    deliver = {str(record.get("deliver") or names.notify_topic(str(record["subscriber"]))) for record in records}
+    deliver = _ever_asked(log)
     there = connection.topics()
     found: dict[str, list[Record]] = {name: [] for name in (*sorted(deliver & there.keys()), names.LATE, names.DEAD_LETTER)}
     for record in scan(connection, found):
@@ -51,3 +51,10 @@ def read_written(connection: Connection, log: Log) -> Written:
         books=read_books(connection),
         gone_ms=gone_ms,
     )
+
+
+def _ever_asked(log: Log) -> set[str]:
+    """The Kafka topics on which anybody was ever to be told. Most records stand in many versions, and are read once."""
+    records = {id(record): (key, record) for snapshot in log.history for key, record in snapshot.records.items()}
+    alone = (Snapshot(records={key: record}, since={key: 0}) for key, record in records.values())
+    return {subscription.deliver for each in alone for subscription in each.subscriptions.values()}
