@@ -29,6 +29,7 @@ _log = logging.getLogger("tidings.java")
 _KEPT = 3
 """Archives of one program, each 70 to 200 MB: another Java, another folder of packages is another archive."""
 _MAKE_S = 600.0
+_BUSY_PERCENT = 50.0
 # What Java says of archives would else stand on the standard output.
 _QUIET = ("-Xlog:disable", "-Xlog:all=warning:stderr")
 _SIMPLE = re.compile(r"[\w./@+-]+")
@@ -91,10 +92,14 @@ class ClassArchive:
         except (OSError, subprocess.SubprocessError) as error:
             _log.warning("no archive of the classes of %s, so it starts no faster than now: %s", self.name, error)
         finally:
-            for left in self.path.parent.glob(f"{self.path.stem}.{os.getpid()}.*"):
-                with contextlib.suppress(OSError):
-                    left.unlink(missing_ok=True)
+            self.forget_noted()
         return self.path.exists()
+
+    def forget_noted(self) -> None:
+        """Leave nothing behind of what this process noted."""
+        for left in self.path.parent.glob(f"{self.path.stem}.{os.getpid()}.*"):
+            with contextlib.suppress(OSError):
+                left.unlink(missing_ok=True)
 
     def _forget_others(self) -> None:
         """Keep the youngest; and nothing of programs that were killed before they could make one."""
@@ -130,17 +135,30 @@ def _run(command: list[str], stopping: threading.Event) -> bool:
 
 
 class ArchiveMaker(threading.Thread):
-    """Makes the archives that are wanted, one after the other, while the service runs."""
+    """Makes the archives that are wanted, one after the other, while the service runs and the machine has a processor to spare.
 
-    def __init__(self, programs: Sequence[tuple[ClassArchive, str]]) -> None:
+    Even with the lowest priority it would slow down who has work for all of them: it fills caches, and takes memory.
+    """
+
+    def __init__(self, programs: Sequence[tuple[ClassArchive, str]], quiet_s: float = 5.0) -> None:
         super().__init__(name="archives", daemon=True)
         self._programs = programs
+        self._quiet_s = quiet_s
         self._stopping = threading.Event()
 
     def run(self) -> None:
         for archive, class_path in self._programs:
-            if archive.is_wanted and not self._stopping.is_set():
+            if archive.is_wanted and self._has_room():
                 archive.make(class_path, self._stopping)
+            archive.forget_noted()
+
+    def _has_room(self) -> bool:
+        """Wait until half of the machine has been idle for a while; False when it is time to stop."""
+        psutil.cpu_percent()
+        while not self._stopping.wait(self._quiet_s):
+            if psutil.cpu_percent() < _BUSY_PERCENT:
+                return True
+        return False
 
     def stop(self) -> None:
         self._stopping.set()

@@ -15,6 +15,7 @@ import xxhash
 
 from streaming.batch.arrays import Bools, Ints, starts_of
 from streaming.batch.avro_cursor import HEADER, WORD, Cursor, Spans, joined
+from streaming.batch.fact_numbers import LEFT, fact_numbers
 from streaming.batch.rows import NO_SOURCE, NOT_SAID
 from streaming.batch.texts import BOOLEAN, DOUBLE, LIST, LONG, NULL, STRING, Texts, TextSpans, no_texts, nowhere
 from streaming.wire.message import MessageLimits
@@ -23,8 +24,6 @@ from tidings.values import SOURCE_SEED
 _FEW = 8
 _MANY_FIELDS, _MANY_ITEMS = 32, 16
 """Beyond so many fields or items, a few messages are opened one by one sooner than read in step with nobody."""
-_MASKS = np.array([2 ** (8 * size) - 1 for size in range(WORD + 1)], dtype=np.uint64)
-"""By a number of bytes, what leaves only so many of a word."""
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -43,7 +42,7 @@ class AvroColumns:
     """Where all that they say stands."""
 
 
-def read_avro(values: Sequence[bytes], events: Ints, limits: MessageLimits) -> AvroColumns:
+def read_avro(values: Sequence[bytes], events: Ints, limits: MessageLimits, secret: str) -> AvroColumns:
     """Read them all. ``events`` has the number of the event that each is about, which the numbers of its facts start from.
 
     Equal facts that are encoded alike have equal numbers; a fact that somebody encodes otherwise has another, which costs a look.
@@ -68,7 +67,7 @@ def read_avro(values: Sequence[bytes], events: Ints, limits: MessageLimits) -> A
         plain=plain,
         published_ms=published_ms,
         source=_sources(reader.buffer, source, plain),
-        facts=_numbers(reader.buffer, facts, events),
+        facts=fact_numbers(reader.buffer, reader.words, facts, events, secret),
         count=count,
         texts=Texts(
             buffer=reader.buffer,
@@ -185,8 +184,8 @@ class _Reader(Cursor):
         """A number for each name, the same for the same name and mostly another for others; not negative."""
         length = names.stop - names.start
         few = np.minimum(length, WORD)
-        begin = self.words[names.start] & _MASKS[few]
-        end = self.words[names.stop - few] & _MASKS[few]
+        begin = self.words[names.start] & LEFT[few]
+        end = self.words[names.stop - few] & LEFT[few]
         mixed = (begin * _MIX ^ end) * _MIX ^ length.astype(np.uint64)
         found: Ints = (mixed >> np.uint64(1)).astype(np.int64)
         return found
@@ -224,11 +223,6 @@ def _sources(buffer: bytes, named: Spans, plain: Bools) -> Ints:
     found[named.message] = _signed(numbers)
     found[~plain] = NO_SOURCE
     return found
-
-
-def _numbers(buffer: bytes, facts: Spans, events: Ints) -> Ints:
-    seeds = events[facts.message].view(np.uint64).tolist()
-    return _signed(map(xxhash.xxh3_64_digest, _slices(buffer, facts), seeds))
 
 
 def _slices(buffer: bytes, spans: Spans) -> Iterator[bytes]:

@@ -29,7 +29,7 @@ def rows_of(columns: Mapping[str, Any], limits: MessageLimits, secret: str) -> R
     # Copied, since Arrow's columns cannot be written to; and bytes stay bytes only as objects.
     raw = {name: np.array(columns[name], dtype=_TYPES.get(name, np.int64)) for name in COLUMNS}
     avro, json = _messages(raw)
-    read = read_avro(raw["value"][avro].tolist(), raw["event"][avro], limits)
+    read = read_avro(raw["value"][avro].tolist(), raw["event"][avro], limits, secret)
     rows = len(raw["kind"])
     plain, source, published_ms = np.zeros(rows, dtype=bool), np.full(rows, NO_SOURCE), np.full(rows, NOT_SAID)
     plain[avro], source[avro], published_ms[avro] = read.plain, read.source, read.published_ms

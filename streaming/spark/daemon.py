@@ -8,8 +8,11 @@ small batch (decision 0016).
 from __future__ import annotations
 
 import gc
+import os
+import socket
 import sys
 import time
+from collections.abc import Callable
 
 ARCHIVES = (".zip", ".jar", ".egg")
 PAUSE_S = 10.0
@@ -52,9 +55,27 @@ class Leisurely:
             gc.collect()
 
 
+def at_home(worker: Callable[[socket.socket, bool], int], daemon_pid: int) -> Callable[[socket.socket, bool], int]:
+    """What serves one task after the other, each where it is at home (`streaming.spark.homes`)."""
+    from streaming.spark.homes import Homes
+    from streaming.spark.pipelines import EVENTS
+
+    homes: dict[int, Homes] = {}
+
+    def serve(spark: socket.socket, authenticated: bool) -> int:
+        # The first thing that a worker hears is a password, not a task.
+        if authenticated and hasattr(socket, "SO_PEERCRED"):
+            me = os.getpid()
+            homes.setdefault(me, Homes(EVENTS.query, f"tidings-{daemon_pid}", me)).settle(spark)
+        return worker(spark, authenticated)
+
+    return serve
+
+
 if __name__ == "__main__":
     prepare()
     from pyspark import daemon
 
     daemon.gc = Leisurely
+    daemon.worker = at_home(daemon.worker, os.getpid())
     daemon.manager()

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from pyspark import TaskContext
 
 from streaming.batch.engine import process
 from streaming.batch.first_note import read_seed
@@ -23,6 +24,7 @@ from streaming.broker.progress import clocked
 from streaming.broker.state import Rules
 from streaming.broker.wishes import is_news, wish_ms
 from streaming.model.books import Books
+from streaming.spark import at_hand, homes
 from streaming.wire.books import books_records
 from streaming.wire.clock import TickerIdentity
 from streaming.wire.message import MessageLimits
@@ -39,6 +41,7 @@ from topology.plan import Plan
 STATE_SCHEMA = "note binary"
 OUTPUT_SCHEMA = "topic string, key binary, value binary, headers array<struct<key: string, value: binary>>"
 OUTPUT_COLUMNS = list(Outgoing._fields)
+EVENTS = "events"
 
 
 @dataclass(frozen=True)
@@ -54,54 +57,67 @@ class BucketSpec:
     timing: Timing = field(default_factory=Timing)
 
 
-_at_hand: dict[tuple[str, int], Bucket] = {}
-"""The buckets that this worker had last, by folder and number."""
-_wished: dict[tuple[str, int], tuple[int, int]] = {}
-"""Of the same, the name of the last patch, and when it was last said that a tick is wanted."""
+@dataclass(slots=True)
+class _Kept:
+    """A bucket that this worker had last, and when it was last said that a tick is wanted."""
+
+    bucket: Bucket
+    wished_ms: int | None
 
 
 def bucket_function(settings: BucketSpec) -> Callable[[Any, Iterable[pd.DataFrame], Any], Iterator[pd.DataFrame]]:
     """The stateful function of one bucket."""
 
     def run(key: tuple[int], frames: Iterable[pd.DataFrame], group_state: Any) -> Iterator[pd.DataFrame]:
-        number = int(key[0]) % settings.rules.buckets
-        store = store_of(Path(settings.state_dir), number, settings.secret, settings.rules.bounds)
-        seed = None if group_state.exists else read_seed(store.folder)
-        noted = bytes(group_state.get[0]) if group_state.exists else seed.note if seed else None
-        note = read_note(noted) if noted is not None else None
-        # Taken away first: if this fails in the middle, nobody finds what it left.
-        bucket = store.open(note, _at_hand.pop((settings.state_dir, number), None))
-        wished = _wished.pop((settings.state_dir, number), None)
-        # Another worker may have had the bucket since, and said something else.
-        wished_ms = wished[1] if wished is not None and wished[0] == bucket.note.name else None
-        state = bucket.state
-        # What a seed says of the books, nobody has been told.
-        before = {} if seed else {broker: books.to_dict() for broker, books in state.books.items()}
-        state.changed = False
-        # A batch makes many objects and no cycles: looking for those would cost a third of its time.
-        with no_collection():
-            rows = _rows(list(frames), settings)
-            outputs = process(state, bucket.shelf, rows, _setting(settings, number))
-            bucket.shelf.pack()
-            if state.changed or not group_state.exists:
-                group_state.update((store.save(bucket),))
-            _at_hand[settings.state_dir, number] = bucket
-            service = str(settings.ticker.service)
-            records = [*to_records(outputs, service, number, rows.entry_at), *books_records(service, number, before, state.books)]
-            plan, rules = load_plan(settings, state.version), replace(settings.rules, bucket_index=number)
-            if plan.windowed_topics:
-                # After all that it offers: a bucket's records are written in their order.
-                records.append(clock_record(service, clocked(state, plan, rules)))
-            if is_news(wants_ms := wish_ms(state, plan, rules, outputs), wished_ms, state.clock_ms):
-                wished_ms = wants_ms
-                records.append(wish_record(service, number, wants_ms))
-            if wished_ms is not None:
-                _wished[settings.state_dir, number] = bucket.note.name, wished_ms
-            records += [record for gone in (seed.gone if seed else ()) for record in _empty_books(service, *gone)]
-        if records:
-            yield pd.DataFrame(records, columns=OUTPUT_COLUMNS)
+        return run_bucket(settings, int(key[0]) % settings.rules.buckets, list(frames), group_state)
 
     return run
+
+
+def run_bucket(settings: BucketSpec, number: int, frames: list[pd.DataFrame], group_state: Any) -> Iterator[pd.DataFrame]:
+    """Take in what a batch has for a bucket."""
+    store = store_of(Path(settings.state_dir), number, settings.secret, settings.rules.bounds)
+    seed = None if group_state.exists else read_seed(store.folder)
+    noted = bytes(group_state.get[0]) if group_state.exists else seed.note if seed else None
+    note = read_note(noted) if noted is not None else None
+    here = EVENTS, settings.state_dir, number
+    kept: _Kept | None = at_hand.take(here)
+    # Another worker may have had the bucket since, and said something else.
+    wished_ms = kept.wished_ms if kept and note and kept.bucket.note.name == note.name else None
+    bucket = store.open(note, kept.bucket if kept else None)
+    state = bucket.state
+    # What a seed says of the books, nobody has been told.
+    before = {} if seed else {broker: books.to_dict() for broker, books in state.books.items()}
+    state.changed = False
+    # A batch makes many objects and no cycles: looking for those would cost a third of its time.
+    with no_collection():
+        rows = _rows(frames, settings)
+        outputs = process(state, bucket.shelf, rows, _setting(settings, number))
+        bucket.shelf.pack()
+        if state.changed or not group_state.exists:
+            group_state.update((store.save(bucket),))
+        service = str(settings.ticker.service)
+        records = [*to_records(outputs, service, number, rows.entry_at), *books_records(service, number, before, state.books)]
+        plan, rules = load_plan(settings, state.version), replace(settings.rules, bucket_index=number)
+        if plan.windowed_topics:
+            # After all that it offers: a bucket's records are written in their order.
+            records.append(clock_record(service, clocked(state, plan, rules)))
+        if is_news(wants_ms := wish_ms(state, plan, rules, outputs), wished_ms, state.clock_ms):
+            wished_ms = wants_ms
+            records.append(wish_record(service, number, wants_ms))
+        records += [record for gone in (seed.gone if seed else ()) for record in _empty_books(service, *gone)]
+        at_hand.keep(here, partition := partition_of_task(), _Kept(bucket, wished_ms))
+        if partition is not None and partition == homes.partition_at_home():
+            # The buckets of other partitions go on elsewhere.
+            at_hand.forget_others(here, partition)
+    if records:
+        yield pd.DataFrame(records, columns=OUTPUT_COLUMNS)
+
+
+def partition_of_task() -> int | None:
+    """Which shuffle partition is being worked on; None outside of Spark."""
+    task = TaskContext.get()
+    return task.partitionId() if task else None
 
 
 def _rows(frames: list[pd.DataFrame], settings: BucketSpec) -> Rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
@@ -11,11 +12,8 @@ from pyspark.sql import functions as F
 
 from streaming.batch.shuffle import labels_of
 from streaming.broker.wishes import is_news
-from streaming.spark.events import (
-    OUTPUT_COLUMNS,
-    BucketSpec,
-    load_plan,
-)
+from streaming.spark import at_hand
+from streaming.spark.events import OUTPUT_COLUMNS, BucketSpec, load_plan, partition_of_task
 from streaming.windows import state_codec
 from streaming.windows.pipeline import step
 from streaming.windows.rules import WindowRules
@@ -28,9 +26,7 @@ from streaming.wire.pulse import wish_record
 from tidings.collection import no_collection
 
 STATE_SCHEMA = "state binary"
-
-_at_hand: dict[tuple[str, int], tuple[bytes, WindowState, int | None]] = {}
-"""The buckets that this worker had last, each with the bytes it was kept as, and when it was last said that a tick is wanted."""
+WINDOWS = "windows"
 
 
 def deal(records: DataFrame, settings: BucketSpec, partitions: int) -> DataFrame:
@@ -45,35 +41,48 @@ def deal(records: DataFrame, settings: BucketSpec, partitions: int) -> DataFrame
 
 
 def bucket_function(settings: BucketSpec) -> Callable[[Any, Iterable[pd.DataFrame], Any], Iterator[pd.DataFrame]]:
-    """The stateful function of one bucket of links: converts, calls `step`, converts back."""
-    buckets = settings.rules.buckets
+    """The stateful function of one bucket of links."""
 
     def run(key: tuple[int], frames: Iterable[pd.DataFrame], group_state: Any) -> Iterator[pd.DataFrame]:
-        index = int(key[0]) % buckets
-        kept = bytes(group_state.get[0]) if group_state.exists else b""
-        at_hand = _at_hand.pop((settings.state_dir, index), None)
-        if at_hand is not None and at_hand[0] == kept:
-            _, state, wished_ms = at_hand
-        else:
-            state, wished_ms = state_codec.decode(kept) if kept else WindowState(), None
-        before = {broker: books.to_dict() for broker, books in state.books.items()}
-        frame = pd.concat(list(frames), ignore_index=True).sort_values("offset")
-        rules = WindowRules(str(settings.ticker.service), index, buckets, settings.rules.hosted)
-        with no_collection():
-            inputs = [offers.read(bytes(k), bytes(v)) for k, v in zip(frame["key"], frame["value"], strict=True)]
-            state, outputs = step(state, inputs, lambda number: load_plan(settings, number), rules)
-            # Also when only time passed: a batch that is run again must begin with the same clocks.
-            kept = state_codec.encode(state)
-            group_state.update((kept,))
-            records = [
-                *to_records(outputs, rules.service, f"w{index}"),
-                *books_records(rules.service, f"w{index}", before, state.books),
-            ]
-            if is_news(wants_ms := wish_ms(state, load_plan(settings, state.version)), wished_ms, state.clock_ms):
-                wished_ms = wants_ms
-                records.append(wish_record(rules.service, f"w{index}", wants_ms))
-            _at_hand[settings.state_dir, index] = kept, state, wished_ms
-        if records:
-            yield pd.DataFrame(records, columns=OUTPUT_COLUMNS)
+        return run_bucket(settings, int(key[0]) % settings.rules.buckets, list(frames), group_state)
 
     return run
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A bucket that this worker had last, with the bytes it was kept as, and when it was last said that a tick is wanted."""
+
+    kept: bytes
+    state: WindowState
+    wished_ms: int | None
+
+
+def run_bucket(settings: BucketSpec, index: int, frames: list[pd.DataFrame], group_state: Any) -> Iterator[pd.DataFrame]:
+    """Take in what a batch has for a bucket of links: converts, calls `step`, converts back."""
+    noted = bytes(group_state.get[0]) if group_state.exists else b""
+    here = WINDOWS, settings.state_dir, index
+    kept: _Kept | None = at_hand.take(here)
+    if kept is not None and kept.kept == noted:
+        state, wished_ms = kept.state, kept.wished_ms
+    else:
+        state, wished_ms = state_codec.decode(noted) if noted else WindowState(), None
+    before = {broker: books.to_dict() for broker, books in state.books.items()}
+    frame = pd.concat(frames, ignore_index=True).sort_values("offset")
+    rules = WindowRules(str(settings.ticker.service), index, settings.rules.buckets, settings.rules.hosted)
+    with no_collection():
+        inputs = [offers.read(bytes(k), bytes(v)) for k, v in zip(frame["key"], frame["value"], strict=True)]
+        state, outputs = step(state, inputs, lambda number: load_plan(settings, number), rules)
+        # Also when only time passed: a batch that is run again must begin with the same clocks.
+        noted = state_codec.encode(state)
+        group_state.update((noted,))
+        records = [
+            *to_records(outputs, rules.service, f"w{index}"),
+            *books_records(rules.service, f"w{index}", before, state.books),
+        ]
+        if is_news(wants_ms := wish_ms(state, load_plan(settings, state.version)), wished_ms, state.clock_ms):
+            wished_ms = wants_ms
+            records.append(wish_record(rules.service, f"w{index}", wants_ms))
+        at_hand.keep(here, partition_of_task(), _Kept(noted, state, wished_ms))
+    if records:
+        yield pd.DataFrame(records, columns=OUTPUT_COLUMNS)

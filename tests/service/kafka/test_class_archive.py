@@ -128,12 +128,37 @@ def test_the_youngest_three_are_kept(tmp_path: Path, java_that: MakeJava):
     assert {path.name for path in folder.iterdir()} == {"kafka-2.jsa", "kafka-3.jsa", archive.path.name, "spark-0.jsa"}
 
 
-def test_a_service_that_stops_does_not_wait_for_it(tmp_path: Path, java_that: MakeJava):
+def test_a_busy_machine_is_waited_for(tmp_path: Path, java_that: MakeJava, monkeypatch: pytest.MonkeyPatch):
+    archive = ClassArchive.of("kafka", java_that(GOOD), [], tmp_path / "cache")
+    noted(archive)
+    used = iter([0.0, 90.0, 80.0, 20.0])
+    monkeypatch.setattr(psutil, "cpu_percent", lambda: next(used))
+    maker = ArchiveMaker([(archive, "a.jar")], quiet_s=0.01)
+    maker.start()
+    maker.join(10)
+    assert archive.path.exists()
+    assert list(used) == []
+
+
+def test_what_was_noted_is_gone_with_a_service_that_never_had_room(
+    tmp_path: Path, java_that: MakeJava, monkeypatch: pytest.MonkeyPatch
+):
+    archive = ClassArchive.of("kafka", java_that(GOOD), [], tmp_path / "cache")
+    noted(archive)
+    monkeypatch.setattr(psutil, "cpu_percent", lambda: 90.0)
+    maker = ArchiveMaker([(archive, "a.jar")], quiet_s=0.01)
+    maker.start()
+    maker.stop()
+    assert list(archive.path.parent.iterdir()) == []
+
+
+def test_a_service_that_stops_does_not_wait_for_it(tmp_path: Path, java_that: MakeJava, monkeypatch: pytest.MonkeyPatch):
     archive = ClassArchive.of("kafka", java_that("exec sleep 60"), [], tmp_path / "cache")
     noted(archive)
-    maker = ArchiveMaker([(archive, "a.jar")])
+    maker = ArchiveMaker([(archive, "a.jar")], quiet_s=0.1)
+    monkeypatch.setattr(psutil, "cpu_percent", lambda: 10.0)
     maker.start()
-    time.sleep(0.3)
+    wait_for("Java to begin", lambda: list(archive.path.parent.glob("*.classes")), 10)
     began_s = time.monotonic()
     maker.stop()
     assert time.monotonic() - began_s < 5

@@ -70,7 +70,7 @@ def field(name: str | bytes, kind: int, value: bytes = b"") -> bytes:
 
 
 def read(*found: bytes, limits: MessageLimits = LIMITS) -> AvroColumns:
-    return read_avro(found, np.arange(7, 7 + len(found)), limits)
+    return read_avro(found, np.arange(7, 7 + len(found)), limits, "s")
 
 
 def facts_of(columns: AvroColumns) -> list[list[int]]:
@@ -143,7 +143,7 @@ def test_cut_off_at_any_byte_it_is_not_plain(cut: Message) -> None:
 def test_numbers_do_not_depend_on_who_is_read_beside(batch: list[Message]) -> None:
     found = [encode_message(each, Encoding.AVRO) for each in batch]
     together = facts_of(read(*found))
-    alone = [facts_of(read_avro([value], np.array([7 + n]), LIMITS))[0] for n, value in enumerate(found)]
+    alone = [facts_of(read_avro([value], np.array([7 + n]), LIMITS, "s"))[0] for n, value in enumerate(found)]
     assert [facts for facts, plain in zip(together, read(*found).plain, strict=True) if plain] == [
         facts for facts, plain in zip(alone, read(*found).plain, strict=True) if plain
     ]
@@ -152,7 +152,7 @@ def test_numbers_do_not_depend_on_who_is_read_beside(batch: list[Message]) -> No
 @given(names, values, values)
 def test_facts_have_one_number_exactly_if_they_are_the_same(name: str, one: object, other: object) -> None:
     found = [encode_message(Message("t", "k", {name: value}), Encoding.AVRO) for value in (one, other)]  # type: ignore[dict-item]
-    columns = read_avro(found, np.array([5, 5]), LIMITS)
+    columns = read_avro(found, np.array([5, 5]), LIMITS, "s")
     if columns.plain.all():
         first, second = facts_of(columns)
         assert (first == second) == (repr(one) == repr(other))
@@ -226,4 +226,4 @@ def test_one_with_very_many_fields_is_left_alone_and_many_such_are_not() -> None
 
 
 def test_nothing() -> None:
-    assert len(read_avro([], np.empty(0, dtype=np.int64), LIMITS).plain) == 0
+    assert len(read_avro([], np.empty(0, dtype=np.int64), LIMITS, "s").plain) == 0
