@@ -72,27 +72,20 @@ NOTIFY: Final = "notify."
 
 @dataclass(frozen=True, slots=True)
 class TopicFamily:
-    """Kafka topics that control records ask for, one for each broker, link or subscriber: how their names begin, what the service
-    reads and writes there, in words, and how they are made. They are made, put right and granted by this."""
+    """Kafka topics that control records ask for, one for each broker, link or subscriber: how their names begin, and how they are
+    made and put right."""
 
     prefix: str
-    writes: str
-    reads: str = ""
     wide: bool = False
     """Whether they have as many partitions as the settings say; else one, and so one order."""
     largest_bytes: int | None = None
     """The largest record that they take; None for what Kafka takes by default."""
 
 
-PUBLICATIONS: Final = TopicFamily(PUBLISH, reads="messages", writes="marks", wide=True, largest_bytes=LARGEST_RECORD_BYTES)
-LINKS: Final = TopicFamily(
-    LINK,
-    reads="what neighbours send",
-    writes="what goes to neighbours, and marks",
-    largest_bytes=LARGEST_WITH_HEADERS_BYTES,
-)
+PUBLICATIONS: Final = TopicFamily(PUBLISH, wide=True, largest_bytes=LARGEST_RECORD_BYTES)
+LINKS: Final = TopicFamily(LINK, largest_bytes=LARGEST_WITH_HEADERS_BYTES)
 """One partition: a link carries little, and every partition costs a mark with each tick."""
-DELIVERIES: Final = TopicFamily(NOTIFY, writes="notifications")
+DELIVERIES: Final = TopicFamily(NOTIFY)
 """A subscription may name another Kafka topic, and many may share one. One partition: a subscriber then reads all events in one
 order."""
 

@@ -106,19 +106,21 @@ def _of_service() -> Iterator[Acl]:
             if why:
                 yield _topic(topic.name, operation, why)
         yield _topic(topic.name, Operation.DESCRIBE_CONFIGS, settings)
-    for family in names.FAMILIES:
-        for operation, why in ((Operation.READ, family.reads), (Operation.WRITE, family.writes)):
-            if why:
-                yield _topic(family.prefix, operation, why, prefixed=True)
-        yield _topic(family.prefix, Operation.DESCRIBE_CONFIGS, settings, prefixed=True)
+    for prefix, uses in (
+        (names.PUBLISH, {Operation.READ: "messages", Operation.WRITE: "marks"}),
+        (names.LINK, {Operation.READ: "what neighbours send", Operation.WRITE: "what goes to neighbours, and marks"}),
+        (names.NOTIFY, {Operation.WRITE: "notifications"}),
+    ):
+        yield from (_topic(prefix, operation, why, prefixed=True) for operation, why in uses.items())
+        yield _topic(prefix, Operation.DESCRIBE_CONFIGS, settings, prefixed=True)
     yield _reads()
 
 
 def _of_auditor() -> Iterator[Acl]:
     for name in (names.CONTROL, names.CLOCK):
         yield _topic(name, Operation.READ, "what held when")
-    for family in names.FAMILIES:
-        yield _topic(family.prefix, Operation.READ, "what was said", prefixed=True)
+    for prefix in (names.PUBLISH, names.LINK, names.NOTIFY):
+        yield _topic(prefix, Operation.READ, "what was said", prefixed=True)
     yield _reads()
 
 
