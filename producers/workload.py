@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
+from msgspec import structs
+
 from tidings.message import Message
 from tidings.values import SortKey, Value, sort_key
 
@@ -124,7 +126,7 @@ def dated(publications: Iterable[SentMessage], start_ms: int) -> Iterator[SentMe
     for published in publications:
         message, at_ms = published.message, published.at_ms + start_ms
         said_ms = first_ms.setdefault((message.topic, message.key, message.message_id), at_ms)
-        yield replace(published, at_ms=at_ms, message=replace(message, published_ms=said_ms))
+        yield replace(published, at_ms=at_ms, message=structs.replace(message, published_ms=said_ms))
 
 
 def truth(workload: Workload, event: int) -> dict[str, Value]:

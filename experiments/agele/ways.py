@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from experiments.agele.setup import (
@@ -131,7 +132,7 @@ def _gathering(setup: AgeleSetup, published: Sequence[SentMessage], ways: Ways) 
     arriving = [(one.at_ms + hops[publisher_of(one)] * UNIT_MS, hops[publisher_of(one)], one) for one in published]
     # At the same time, what has the shorter way comes first: it could be sent on while the other was still on its way.
     for at_ms, _, one in sorted(arriving, key=lambda arrival: arrival[:2]):
-        simulator.publish(at_ms, "b1", replace(one.message, published_ms=one.at_ms))
+        simulator.publish(at_ms, "b1", structs.replace(one.message, published_ms=one.at_ms))
     simulator.run()
     return simulator
 

@@ -89,6 +89,15 @@ class Course:
         return found
 
     @property
+    def lone(self) -> Bools:
+        """By event, whether its opening is all that is opened of it."""
+        opening = self.judged.opening & (self.why == _CODES[Why.NEW_EVENT])
+        events = len(self.judged.shelf_row)
+        opened = np.bincount(self.judged.event[self.open], minlength=events)
+        found: Bools = (np.bincount(self.judged.event[opening], minlength=events) == 1) & (opened == 1)
+        return found
+
+    @property
     def rows(self) -> Ints:
         """All that is taken in one by one, in the order of the log."""
         return np.sort(np.concatenate([self.judged.index[self.open], self.others]))

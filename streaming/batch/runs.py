@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +29,67 @@ class Track:
     salt: int
     odd: bool = False
     """Something unusual happened to the event: its messages are opened, one by one."""
+
+
+class Tracks:
+    """Events that something was opened for, or whose timers may fire: all others are counted in the end.
+
+    Of one that was merely opened, only its row, its salt and how far it was taken in are kept, until somebody asks for more.
+    """
+
+    def __init__(self, judged: Judged, salts: Ints) -> None:
+        self._judged, self._salts = judged, salts
+        self._found: dict[int, Track] = {}
+        self._opened: dict[int, tuple[int, int, int]] = {}
+
+    def opened(self, event: int, row: int, salt: int, cursor: int) -> None:
+        """An event was opened by the message before ``cursor``, and nothing else has happened to it."""
+        self._opened[event] = row, salt, cursor
+
+    def of(self, event: int) -> Track:
+        if (found := self._found.get(event)) is None:
+            judged, opened = self._judged, self._opened.pop(event, None)
+            if opened is None:
+                row = int(judged.shelf_row[event])
+                opened = row, int(self._salts[row]) if row >= 0 else 0, int(judged.starts[event])
+            row, salt, cursor = opened
+            found = self._found[event] = Track(event, cursor, int(judged.starts[event + 1]), row, salt)
+        return found
+
+    def __contains__(self, event: int) -> bool:
+        """Whether more is kept of it than how it was opened."""
+        return event in self._found
+
+    def __iter__(self) -> Iterator[Track]:
+        return iter(self._found.values())
+
+    def columns(self) -> tuple[Ints, Ints, Ints, Bools]:
+        """Of all events the row, how far they were taken in, the salt (0 of an odd one), and which nothing was done with."""
+        judged = self._judged
+        row, cursor = judged.shelf_row.copy(), judged.starts[:-1].copy()
+        salt, untouched = np.zeros(len(row), dtype=np.int64), np.ones(len(row), dtype=bool)
+        tracked = [(track.event, track.row, 0 if track.odd else track.salt, track.cursor) for track in self]
+        tracked += [(event, *opened) for event, opened in self._opened.items()]
+        if tracked:
+            event, *values = np.array(tracked, dtype=np.int64).T
+            row[event], salt[event], cursor[event] = values
+            untouched[event] = False
+        return row, cursor, salt, untouched
+
+    def all_counted(self, events: Ints) -> None:
+        """All that was left of these events has been counted."""
+        for event in events.tolist():
+            if (track := self._found.get(event)) is not None:
+                track.cursor = track.end
+            else:
+                self._opened.pop(event, None)
+
+    def rest(self) -> Iterator[Track]:
+        """Those of which something is left to be looked at one by one."""
+        ends = self._judged.starts
+        for event in [event for event, (_, _, cursor) in self._opened.items() if cursor < ends[event + 1]]:
+            self.of(event)
+        return iter(self)
 
 
 def count_run(desk: BatchDesk, grounds: Grounds, judged: Judged, append_ms: Ints, track: Track, start: int, until: int) -> int:
@@ -76,18 +137,14 @@ def _count_sources(desk: BatchDesk, judged: Judged, found: OpenEvent, start: int
     return True
 
 
-def absorb_all(desk: BatchDesk, grounds: Grounds, judged: Judged, append_ms: Ints, tracks: Mapping[int, Track]) -> int:
+def absorb_all(desk: BatchDesk, grounds: Grounds, judged: Judged, append_ms: Ints, tracks: Tracks) -> int:
     """Enter, in columns, what is left of all events that nothing unusual has happened to. Returns how many messages that were.
 
     Of an event that nothing was opened for, that is everything. The shelf's columns must say what became of the others.
     """
-    row, cursor = judged.shelf_row.copy(), judged.starts[:-1].copy()
-    untouched = np.ones(len(row), dtype=bool)
-    for track in tracks.values():
-        row[track.event], cursor[track.event] = track.row, track.cursor
-        untouched[track.event] = False
+    row, cursor, salt, untouched = tracks.columns()
     left = np.flatnonzero(cursor < judged.starts[1:])
-    left = left[untouched[left] | _go_on(desk, grounds, judged, append_ms, tracks, row, cursor, left)]
+    left = left[untouched[left] | _go_on(desk, grounds, judged, append_ms, salt, row, cursor, left)]
     if not len(left):
         return 0
     row, columns = row[left], desk.shelf.columns
@@ -101,8 +158,7 @@ def absorb_all(desk: BatchDesk, grounds: Grounds, judged: Judged, append_ms: Int
     for place in np.flatnonzero(by_place).tolist():
         desk.enter_known(*desk.shelf.places[place], int(by_place[place]))
     _note_sources(desk, judged, left, row, cursor[left])
-    for event in left[~untouched[left]].tolist():
-        tracks[event].cursor = tracks[event].end
+    tracks.all_counted(left[~untouched[left]])
     return int(sums.count.sum())
 
 
@@ -111,16 +167,13 @@ def _go_on(
     grounds: Grounds,
     judged: Judged,
     append_ms: Ints,
-    tracks: Mapping[int, Track],
+    salt: Ints,
     row: Ints,
     cursor: Ints,
     events: Ints,
 ) -> Bools:
     """Of these events, whether something was opened for them, and what is left of their messages can be counted all the same."""
     columns, shelf = desk.shelf.columns, desk.shelf
-    salt = np.zeros(len(row), dtype=np.int64)
-    for track in tracks.values():
-        salt[track.event] = 0 if track.odd else track.salt
     here, salt = row[events], salt[events]
     found: Bools = (here >= 0) & (salt != 0) & (columns.salt[here] == salt) & columns.plain[here]
     if not found.any():

@@ -18,7 +18,7 @@ from streaming.batch.planner import plan
 from streaming.batch.quick_join import Known, adds, opens, restated
 from streaming.batch.report import Report, reports_of
 from streaming.batch.rows import Rows
-from streaming.batch.runs import Track, absorb_all, count_run
+from streaming.batch.runs import Track, Tracks, absorb_all, count_run
 from streaming.broker.state import Rules
 from streaming.broker.step import take
 from streaming.broker.timers import advance_all
@@ -54,8 +54,6 @@ class Segment:
         self._lo, self._hi = lo, hi
         self.ways: Counter[Handling] = Counter()
         """How many messages went which way."""
-        self._tracks: dict[int, Track] = {}
-        """Events that something was opened for, or whose timers may fire: all others are counted in the end."""
         self._waiting: list[int] = []
         """Rows to be opened, the next one first; more are added when something unusual happens to an event."""
         self._joined: list[tuple[int, int, int, int]] = []
@@ -72,7 +70,7 @@ class Segment:
             self._open(heapq.heappop(self._waiting))
         self._shelf.refresh(self._desk.plan)
         counted = absorb_all(self._desk, self._grounds, self._judged, self._appended, self._tracks)
-        for track in self._tracks.values():
+        for track in list(self._tracks.rest()):
             self._absorb(track, track.end)
         self._shelf.refresh(self._desk.plan)
         self._learn()
@@ -89,28 +87,27 @@ class Segment:
         opened = np.flatnonzero(self.course.open)
         self._reports = reports_of(rows, judged, opened)
         self._last_opened = dict(zip(judged.event[opened].tolist(), opened.tolist(), strict=True))
-        self._position = np.full(len(rows), -1, dtype=np.int64)
-        self._position[judged.index] = np.arange(len(judged.index))
+        position = np.full(len(rows), -1, dtype=np.int64)
+        position[judged.index] = np.arange(len(judged.index))
+        self._position: list[int] = position.tolist()
         self._appended = rows.append_ms[judged.index]
-        for event in np.flatnonzero(self.course.tracked).tolist():
-            self._track(event)
-
-    def _track(self, event: int) -> Track:
-        if (found := self._tracks.get(event)) is None:
-            judged, columns = self._judged, self._shelf.columns
-            row = int(judged.shelf_row[event])
-            salt = int(columns.salt[row]) if row >= 0 else 0
-            found = self._tracks[event] = Track(event, int(judged.starts[event]), int(judged.starts[event + 1]), row, salt)
-        return found
+        self._tracks = Tracks(judged, shelf.columns.salt)
+        lone = self.course.lone
+        self._lone = set(np.flatnonzero(lone).tolist())
+        for event in np.flatnonzero(self.course.tracked & ~lone).tolist():
+            self._tracks.of(event)
 
     # ---- one by one ---------------------------------------------------------------------------------------------------
 
     def _open(self, index: int) -> None:
-        position = int(self._position[index])
+        position = self._position[index]
         if position < 0:
             self._take_inputs(index)
             return
-        track = self._tracks[int(self._judged.event[position])]
+        event = int(self._judged.event[position])
+        if event in self._lone and event not in self._tracks and self._open_lone(event, position):
+            return
+        track = self._tracks.of(event)
         if position >= track.cursor:  # else it was opened on the way to another
             self._absorb(track, position)
             self._open_plain(track, self._report(index, position))
@@ -118,7 +115,28 @@ class Segment:
     def _report(self, index: int, position: int) -> Report:
         if index not in self._reports:  # it was not to be opened
             self._reports |= reports_of(self._rows, self._judged, np.array([position]))
-        return self._reports.pop(index)
+        return self._reports[index]
+
+    def _open_lone(self, event: int, position: int) -> bool:
+        """Open an event by the only message about it that is to be opened. False, and nothing done, if there is more to it."""
+        report = self._report(int(self._judged.index[position]), position)
+        ground = self._grounds.at(names.broker_of(report.kafka_topic), report.message.topic)
+        if not self._is_gathered(ground, report) or self._shelf.row_of(report.number) >= 0:
+            return False
+        if (known := opens(self._desk, ground, report)) is None:
+            return False
+        self.ways[Handling.QUICK] += 1
+        self._tracks.opened(event, *known, position + 1)
+        self._joined.append((report.batch_row, *known, report.published_ms))
+        return True
+
+    def _is_gathered(self, ground: Ground, report: Report) -> bool:
+        """Whether it becomes part of an event here, under the key that it was routed by, and at a time that can be."""
+        return (
+            ground.gathers
+            and ground.number(report.message.key) == report.number
+            and report.published_ms - report.append_ms <= self._desk.rules.ahead_ms
+        )
 
     def _take_inputs(self, index: int) -> None:
         timed = self._inputs.get(index)
@@ -166,12 +184,7 @@ class Segment:
         """Join a message that only adds to what is known; None if it is not of that kind."""
         desk, message, append_ms = self._desk, report.message, report.append_ms
         ground = self._grounds.at(names.broker_of(report.kafka_topic), message.topic)
-        if (
-            track.odd
-            or not ground.gathers
-            or ground.number(message.key) != report.number
-            or report.published_ms - append_ms > desk.rules.ahead_ms
-        ):
+        if track.odd or not self._is_gathered(ground, report):
             return None
         here = self._shelf.row_of(report.number)
         if here < 0:
@@ -244,7 +257,7 @@ class Segment:
         at[at == len(number)] = 0
         found = []
         for event in at[number[at] == due].tolist() if len(number) else []:
-            track = self._track(event)
+            track = self._tracks.of(event)
             if track.cursor < track.end:
                 before = int(np.searchsorted(judged.index[track.cursor : track.end], index))
                 self._absorb(track, track.cursor + before)
