@@ -56,7 +56,7 @@ def _told(
     event: OpenEvent, subscription: Subscription, revision: int, reason: Reason, news: Mapping[str, Value], now_ms: int
 ) -> WrittenTell:
     counts = event.all_reports, event.all_sources, event.span.first_ms, event.span.last_ms
-    disputed = {name: register.disagreeing for name, register in event.knowledge.items() if register.is_disputed}
+    disputed = {name: known.disagreeing for name, known in event.knowledge.items() if len(known.claims) > 1 and known.is_disputed}
     conflicts = {name: disputed[name] for name in sorted(disputed) if subscription.wants(name)} if disputed else {}
     sorted_news = wanted(subscription, news, news)
     return told(subscription, event.at, event.id, event.opening, revision, reason, sorted_news, counts, conflicts, now_ms)

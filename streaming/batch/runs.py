@@ -101,17 +101,18 @@ def count_run(desk: BatchDesk, grounds: Grounds, judged: Judged, append_ms: Ints
     if not is_one(slot) or salt_of(slot.open[0]) != track.salt or not ground.gathers:
         return start
     found = slot.open[0]
-    appended = append_ms[start:until]
-    fired = np.flatnonzero(appended >= slot.next_ms(ground.topic))
-    if len(fired):
-        until = start + int(fired[0])
+    # Most runs are of a few messages, and numpy would take longer to begin than to look at them.
+    appended = append_ms[start:until].tolist()
+    next_ms = slot.next_ms(ground.topic)
+    if max(appended, default=next_ms) >= next_ms:
+        until = start + next((place for place, ms in enumerate(appended) if ms >= next_ms), 0)
         appended = appended[: until - start]
     if start == until:
         return until
-    if int(appended.min()) < found.entered_ms:
+    if min(appended) < found.entered_ms:
         return start
-    published_ms = judged.published_ms[start:until]
-    low, high = int(published_ms.min()), int(published_ms.max())
+    published_ms = judged.published_ms[start:until].tolist()
+    low, high = min(published_ms), max(published_ms)
     if max(found.span.last_ms, high) - min(found.span.first_ms, low) >= ground.timing.window_ms:
         return start
     if not _count_sources(desk, judged, found, start, until):
