@@ -6,6 +6,7 @@ it was when it was sent: empty. So what is kept is kept here, by functions of a 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 Bucket: TypeAlias = tuple[str, str, int]
@@ -25,10 +26,12 @@ def keep(bucket: Bucket, partition: int | None, found: Any) -> None:
     _kept[bucket] = partition, found
 
 
-def forget_others(bucket: Bucket, partition: int | None) -> None:
-    """Forget what is kept of buckets that belong to other partitions than this bucket."""
-    for other, (elsewhere, _) in list(_kept.items()):
-        if other[:2] == bucket[:2] and elsewhere != partition:
+def forget_others(bucket: Bucket, is_elsewhere: Callable[[int | None], bool]) -> None:
+    """Forget what is kept of a pipeline's buckets whose partition somebody else looks after: they have gone on without us."""
+    of = {partition for other, (partition, _) in _kept.items() if other[:2] == bucket[:2]}
+    gone = set(filter(is_elsewhere, of))
+    for other, (partition, _) in list(_kept.items()):
+        if other[:2] == bucket[:2] and partition in gone:
             del _kept[other]
 
 

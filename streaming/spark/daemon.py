@@ -8,7 +8,7 @@ small batch (decision 0016).
 from __future__ import annotations
 
 import gc
-import os
+import secrets
 import socket
 import sys
 import time
@@ -55,18 +55,15 @@ class Leisurely:
             gc.collect()
 
 
-def at_home(worker: Callable[[socket.socket, bool], int], daemon_pid: int) -> Callable[[socket.socket, bool], int]:
+def at_home(worker: Callable[[socket.socket, bool], int], family: str) -> Callable[[socket.socket, bool], int]:
     """What serves one task after the other, each where it is at home (`streaming.spark.homes`)."""
-    from streaming.spark.homes import Homes
+    from streaming.spark import homes
     from streaming.spark.pipelines import EVENTS
-
-    homes: dict[int, Homes] = {}
 
     def serve(spark: socket.socket, authenticated: bool) -> int:
         # The first thing that a worker hears is a password, not a task.
         if authenticated and hasattr(socket, "SO_PEERCRED"):
-            me = os.getpid()
-            homes.setdefault(me, Homes(EVENTS.query, f"tidings-{daemon_pid}", me)).settle(spark)
+            homes.of_this_process(EVENTS.query, family).settle(spark)
         return worker(spark, authenticated)
 
     return serve
@@ -77,5 +74,6 @@ if __name__ == "__main__":
     from pyspark import daemon
 
     daemon.gc = Leisurely
-    daemon.worker = at_home(daemon.worker, os.getpid())
+    # Containers may share a network, and so the names of sockets, but not their process ids.
+    daemon.worker = at_home(daemon.worker, f"tidings-{secrets.token_hex(16)}")
     daemon.manager()

@@ -106,10 +106,8 @@ def run_bucket(settings: BucketSpec, number: int, frames: list[pd.DataFrame], gr
             wished_ms = wants_ms
             records.append(wish_record(service, number, wants_ms))
         records += [record for gone in (seed.gone if seed else ()) for record in _empty_books(service, *gone)]
-        at_hand.keep(here, partition := partition_of_task(), _Kept(bucket, wished_ms))
-        if partition is not None and partition == homes.partition_at_home():
-            # The buckets of other partitions go on elsewhere.
-            at_hand.forget_others(here, partition)
+        at_hand.keep(here, partition_of_task(), _Kept(bucket, wished_ms))
+        at_hand.forget_others(here, homes.is_elsewhere)
     if records:
         yield pd.DataFrame(records, columns=OUTPUT_COLUMNS)
 

@@ -47,14 +47,6 @@ def home_of(head: bytes, query: str) -> Home | None:
     return (rest.split("\n")[0], int.from_bytes(head[:4], "big")) if name == query and rest else None
 
 
-_at_home: list[int] = []
-"""The partition that this process is at home in, if any."""
-
-
-def partition_at_home() -> int | None:
-    return _at_home[0] if _at_home else None
-
-
 class Homes:
     """What one worker knows of the homes for a ``query``. ``me`` is its process id; those of one ``family`` find each other, if
     they are of one user."""
@@ -90,6 +82,16 @@ class Homes:
         if self._door is not None:
             self._door.close()
         self.own = self._door = None
+
+    def is_elsewhere(self, partition: int | None) -> bool:
+        """Whether another worker is at home in a partition of the query that this one is at home in."""
+        if self.own is None or partition is None or partition == self.own[1]:
+            return False
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line, contextlib.suppress(OSError):
+            line.settimeout(self._patience_s)
+            line.connect(self._address((self.own[0], partition)))
+            return True
+        return False
 
     # ---- the one that asks --------------------------------------------------------------------------------------------
 
@@ -143,7 +145,6 @@ class Homes:
             return
         self.close()
         self.own, self._door = home, door
-        _at_home[:] = [home[1]]
 
     def _address(self, home: Home) -> str:
         # In Linux's own space of names, where nothing is left behind.
@@ -196,3 +197,18 @@ def _is_ours(line: socket.socket) -> bool:
     """Whether the other end belongs to the same user: the space of names is open to all."""
     _, user, _ = _CREDENTIALS.unpack(line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
     return bool(user == os.getuid())
+
+
+_here: list[Homes] = []
+
+
+def of_this_process(query: str, family: str) -> Homes:
+    """What this worker knows."""
+    if not _here:
+        _here.append(Homes(query, family, os.getpid()))
+    return _here[0]
+
+
+def is_elsewhere(partition: int | None) -> bool:
+    """Whether another worker has the buckets of a partition at hand, and this one those of its own."""
+    return bool(_here) and _here[0].is_elsewhere(partition)

@@ -96,12 +96,16 @@ def test_what_failed_in_the_middle_is_not_at_hand(spec: BucketSpec, monkeypatch:
     assert at_hand.take((events.EVENTS, spec.state_dir, 0)) is None
 
 
-def test_buckets_of_other_partitions_are_forgotten():
+def test_buckets_that_others_look_after_are_forgotten():
     at_hand.keep(("events", "a", 1), 0, "one")
     at_hand.keep(("events", "a", 2), 1, "two")
     at_hand.keep(("windows", "a", 2), 1, "three")
-    at_hand.forget_others(("events", "a", 1), 0)
+    at_hand.keep(("events", "a", 3), 2, "four")
+    at_hand.keep(("events", "a", 4), None, "five")
+    at_hand.forget_others(("events", "a", 1), lambda partition: partition == 1)
     assert at_hand.take(("events", "a", 1)) == "one"
     assert at_hand.take(("events", "a", 2)) is None
     assert at_hand.take(("windows", "a", 2)) == "three"
     assert at_hand.take(("windows", "a", 2)) is None, "it was taken away"
+    assert at_hand.take(("events", "a", 3)) == "four", "nobody else looks after it"
+    assert at_hand.take(("events", "a", 4)) == "five"

@@ -149,6 +149,15 @@ def test_nobody_is_at_home_in_two_partitions_of_a_query(family: str):
     alone.end()
 
 
+def test_it_is_known_who_else_is_at_home(workers):
+    first, second, done = workers
+    assert [first.homes.is_elsewhere(partition) for partition in (None, 0, 1, 2)] == [False, False, True, False]
+    assert [second.homes.is_elsewhere(partition) for partition in (None, 0, 1, 2)] == [False, True, False, False]
+    first.give(1)  # who was only asked whether it is there, does tasks as before
+    assert done.get(timeout=_LONG_S) == (1, 1)
+    assert first.spark.recv(4) == b"done"
+
+
 def test_tasks_of_other_queries_and_of_none_are_done_where_they_are(family: str):
     done: SimpleQueue[tuple[int, int]] = SimpleQueue()
     worker = Worker(family, 1, done)
