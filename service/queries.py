@@ -20,6 +20,7 @@ from streaming.broker.settings import message_limits_of, rules_of, timing_of
 from streaming.spark.events import BucketSpec
 from streaming.spark.pipelines import EVENTS, PIPELINES, Pipeline
 from streaming.spark.query import QuerySpec, start
+from streaming.spark.ways import Ways
 from streaming.wire.clock import TickerIdentity
 from tidings import names
 from tidings.config import Config, client_properties
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def query_spec(config: Config, directory: ServiceDirectory, bootstrap_servers: str, identity: TickerIdentity) -> QuerySpec:
+def query_spec(
+    config: Config, directory: ServiceDirectory, bootstrap_servers: str, identity: TickerIdentity, ways: Ways = None
+) -> QuerySpec:
     """What the settings say to all pipelines."""
     return QuerySpec(
         bootstrap_servers=bootstrap_servers,
@@ -42,6 +45,7 @@ def query_spec(config: Config, directory: ServiceDirectory, bootstrap_servers: s
             rules=rules_of(config, config.spark.buckets),
             limits=message_limits_of(config),
             timing=timing_of(config),
+            ways=ways,
         ),
         trigger_ms=config.spark.trigger_ms,
         max_offsets_per_trigger=config.spark.max_offsets_per_trigger,
@@ -85,6 +89,8 @@ class Queries:
         self._pipelines = tuple(pipelines)
         self._running: dict[str, SupervisedQuery] = {}
         self._exits = ExitStack()
+        self.ways: Ways = None
+        """Where it is counted which way messages go through the engine, when there is a Spark to count."""
 
     def add(self, pipeline: Pipeline, query: SupervisedQuery) -> None:
         """A pipeline has been started."""
@@ -102,6 +108,10 @@ class Queries:
         """For each partition with ticks or marks, the offset up to which all has been read, and what follows from it written."""
         events = self.of(EVENTS)
         return events.read_up_to if events is not None else {}
+
+    def handled(self) -> dict[str, int]:
+        """How many messages went which way since the service started."""
+        return dict(self.ways.value) if self.ways is not None else {}
 
     @property
     def at_once(self) -> list[Pipeline]:

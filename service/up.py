@@ -31,6 +31,7 @@ from service.watch.metrics import BooksFollower, MetricsServer, ServiceCollector
 from service.watch.redaction import HidingFormatter
 from streaming.broker.settings import hosted_by, timing_of
 from streaming.spark.pipelines import EVENTS, PIPELINES
+from streaming.spark.ways import ways_in
 from streaming.wire.clock import TickerIdentity
 from tidings.config import Config, client_properties
 from tidings.errors import CannotRun
@@ -129,8 +130,10 @@ class Service:
         check_first(connection, service, hosted)
         metrics_address = self._serve_metrics(connection, directory, keeper)
         self._say("starting Spark")
-        spec = query_spec(self.config, directory, connection.bootstrap, identity)
-        launcher = Launcher(spark.wait(), spark.pid, spec, directory, connection, ticker, self.config.spark.stall_s)
+        session = spark.wait()
+        self._queries.ways = ways_in(session.sparkContext)
+        spec = query_spec(self.config, directory, connection.bootstrap, identity, self._queries.ways)
+        launcher = Launcher(session, spark.pid, spec, directory, connection, ticker, self.config.spark.stall_s)
         self._exits.callback(self._queries.stop)
         for pipeline in self._queries.at_once:
             self._queries.add(pipeline, launcher.launch(pipeline))
@@ -188,6 +191,7 @@ class Service:
             follower.by_broker,
             self._queries.progress,
             lambda: (keeper.snapshot.version, keeper.rejected, len(keeper.problems)),
+            self._queries.handled,
         )
         port = self.config.service.metrics_port
         try:

@@ -108,7 +108,9 @@ class ServiceSettings:
     """The process itself."""
 
     dir: str = _text(".tidings", ".+", "a path", "Where everything the service writes is kept.")
-    tick_ms: int = _whole(1000, 10, 60_000, "Least time between ticks: in silence, what is due is told with this precision.")
+    tick_ms: int = _whole(
+        1000, 10, 60_000, "Least time between ticks where the last one has not been read; else they may be 0.2 s apart."
+    )
     metrics_port: int = _whole(9464, 0, 65535, "Loopback port of `/metrics`, `/livez`, `/readyz`; 0 takes a free one.")
     brokers: str = _text(
         "",

@@ -26,6 +26,8 @@ from tidings import names
 _log = logging.getLogger("tidings.ticker")
 
 _LIFE_S = 2.0
+_LOOK_S = 0.05
+"""How often to look whether the last tick has been read, while somebody waits for the next."""
 """How often a service says that it lives."""
 _DELIVERY_S = 1.0
 _MOST_WRITTEN = 3600
@@ -163,8 +165,15 @@ class Ticker(threading.Thread):
             if time.monotonic() - self._lived_s >= _LIFE_S:
                 self._live()
             # A new version does not wait for its time, nor does a wish that is earlier than those before it.
-            if self._wanted.wait(timeout=min(max(0.0, self._wait_s), _LIFE_S)):
+            most_s = _LOOK_S if self._is_held_back() else _LIFE_S
+            if self._wanted.wait(timeout=min(max(0.0, self._wait_s), most_s)):
                 self._wanted.clear()
+
+    def _is_held_back(self) -> bool:
+        """Whether somebody wants a tick, and the last one has not been read: whoever reads it may change that any moment."""
+        if self._wishes.is_held_back and self.unread_s == 0.0:
+            self._wishes.read = True
+        return self._wishes.is_held_back
 
     @property
     def _wait_s(self) -> float:

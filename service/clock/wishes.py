@@ -23,7 +23,7 @@ _log = logging.getLogger("tidings.ticker")
 LIFE_MS = 30_000
 """Without a wish, a tick comes this often: it bounds what a lost wish can cost, and what is to be forgotten is."""
 SOON_MS = 200
-"""Who waits for others has read the last tick, and wants the next: that comes after so long, if ticks are not closer anyway."""
+"""When the last tick has been read, the next one may come after so long: it need not wait behind the other."""
 
 
 class Wishes:
@@ -37,6 +37,8 @@ class Wishes:
         self._ticked_ms = 0
         self.hurry = True
         """While a service starts, it ticks as fast as it may: its first batches come of that."""
+        self.read = False
+        """Whether the last tick has been read here."""
 
     def wish(self, of: str, wants_ms: int) -> None:
         """Somebody wants the time; what it wanted before does not count any more."""
@@ -49,7 +51,7 @@ class Wishes:
     def ticked(self, now_ms: int) -> None:
         """A tick is on its way."""
         self._ticked_ms = now_ms
-        self._soon = False
+        self._soon = self.read = False
 
     def met(self, marks_ms: int) -> None:
         """All marks of a tick are written, none with an earlier time than this."""
@@ -59,9 +61,18 @@ class Wishes:
     @property
     def next_ms(self) -> int:
         """When the next tick is due."""
-        wanted_ms = 0 if self.hurry else min(self._open.values(), default=NEVER)
-        least_ms = min(SOON_MS, self._tick_ms) if self._soon else self._tick_ms
-        return self._ticked_ms + min(max(wanted_ms - self._ticked_ms, least_ms), max(LIFE_MS, self._tick_ms))
+        # Who waits for others has read the last tick, and says so by wanting the next.
+        least_ms = min(SOON_MS, self._tick_ms) if self._soon or self.read else self._tick_ms
+        return self._ticked_ms + min(max(self._wanted_ms - self._ticked_ms, least_ms), max(LIFE_MS, self._tick_ms))
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether the next tick would come sooner, had the last one been read."""
+        return not (self._soon or self.read) and self._wanted_ms < self._ticked_ms + self._tick_ms
+
+    @property
+    def _wanted_ms(self) -> int:
+        return 0 if self.hurry else min(self._open.values(), default=NEVER)
 
 
 class WishFollower(threading.Thread):

@@ -80,6 +80,8 @@ class ServiceCollector(Collector):
     progress: Callable[[], Mapping[str, Mapping[str, float]]]
     """By the beginning of the metric's name, what each query says of its last batch."""
     control: Callable[[], tuple[int, int, int]]
+    handled: Callable[[], Mapping[str, int]] = dict
+    """By the way that they took through the engine, how many messages."""
 
     def collect(self) -> Iterator[Metric]:
         books = self.books()
@@ -89,6 +91,12 @@ class ServiceCollector(Collector):
         for query, batch in self.progress().items():
             for name, value in batch.items():
                 yield GaugeMetricFamily(f"{query}_{name}", f"Of the last batch: {name.replace('_', ' ')}.", value=value)
+        handled = CounterMetricFamily(
+            "tidings_handled", "Messages by their way through the engine, since the start.", labels=["way"]
+        )
+        for way, count in sorted(self.handled().items()):
+            handled.add_metric([way], count)
+        yield handled
         version, rejected, problems = self.control()
         yield GaugeMetricFamily("tidings_overlay_problems", "What is wrong with the overlay.", value=problems)
         yield GaugeMetricFamily("tidings_control_version", "Version of the control data.", value=version)

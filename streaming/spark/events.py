@@ -5,6 +5,7 @@ Workers find the control data of a version in a file of its own, which never cha
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -14,6 +15,7 @@ from typing import Any
 import pandas as pd
 from pyspark import TaskContext
 
+from streaming.batch.course import Handling
 from streaming.batch.engine import process
 from streaming.batch.first_note import read_seed
 from streaming.batch.reading import COLUMNS, rows_of
@@ -24,7 +26,8 @@ from streaming.broker.progress import clocked
 from streaming.broker.state import Rules
 from streaming.broker.wishes import is_news, wish_ms
 from streaming.model.books import Books
-from streaming.spark import at_hand, homes
+from streaming.spark import at_hand, homes, ways
+from streaming.spark.ways import Ways
 from streaming.wire.books import books_records
 from streaming.wire.clock import TickerIdentity
 from streaming.wire.message import MessageLimits
@@ -55,6 +58,8 @@ class BucketSpec:
     rules: Rules = field(default_factory=Rules)
     limits: MessageLimits = field(default_factory=MessageLimits)
     timing: Timing = field(default_factory=Timing)
+    ways: Ways = field(default=None, compare=False, repr=False)
+    """Where it is counted which way messages went, if anywhere."""
 
 
 @dataclass(slots=True)
@@ -92,7 +97,9 @@ def run_bucket(settings: BucketSpec, number: int, frames: list[pd.DataFrame], gr
     # A batch makes many objects and no cycles: looking for those would cost a third of its time.
     with no_collection():
         rows = _rows(frames, settings)
-        outputs = process(state, bucket.shelf, rows, _setting(settings, number))
+        handled: Counter[Handling] = Counter()
+        outputs = process(state, bucket.shelf, rows, _setting(settings, number), handled)
+        ways.count(settings.ways, handled)
         bucket.shelf.pack()
         if state.changed or not group_state.exists:
             group_state.update((store.save(bucket),))

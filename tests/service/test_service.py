@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from clients.subscriber import Subscriber
 from producers.publisher import Publisher
 from service.directory.directory import ServiceDirectory
 from service.profile.samplers import daemons_below
+from streaming.batch.course import Handling
 from streaming.wire.message import encode_message
 from streaming.world.records import subscription, topic
 from testing.service import RunningService, wait_for
@@ -260,6 +262,10 @@ def test_metrics_and_health(service_up):
 
     text = wait_for("the metrics to show the books", scrape)
     assert 'tidings_books_balanced{broker="b1"} 1.0' in text
+    handled = dict(re.findall(r'tidings_handled_total{way="(\w+)"} (\S+)', text))
+    assert set(handled) <= set(Handling)
+    # What cannot be read goes no way.
+    assert 0 < sum(map(float, handled.values())) <= read_books(service_up.connection)["b1"].received
 
 
 def test_at_the_end_all_that_was_told_is_what_the_reference_tells(service_up):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from streaming.wire.clock import TickerIdentity
 from streaming.wire.inputs import read
 from streaming.wire.message import MessageLimits
 from streaming.wire.record import Record
+from testing.service import wait_for
 
 GOLDEN = Path(__file__).parents[2] / "streaming" / "wire" / "golden" / "clock.json"
 
@@ -71,8 +73,12 @@ class Connection:
 
 
 def ticking() -> tuple[Ticker, Producer, dict[str, int]]:
+    return ticking_each(1000)
+
+
+def ticking_each(tick_ms: int) -> tuple[Ticker, Producer, dict[str, int]]:
     connection, ends = Connection(), dict[str, int]()
-    ticker = Ticker(connection, TickerIdentity("svc", "secret"), 1000, frozenset({"b1"}), lambda: ends)  # type: ignore[arg-type]
+    ticker = Ticker(connection, TickerIdentity("svc", "secret"), tick_ms, frozenset({"b1"}), lambda: ends)  # type: ignore[arg-type]
     ticker.adopt(7, {"publish.b1": 2})
     return ticker, connection.made, ends
 
@@ -135,3 +141,19 @@ def test_marks_and_ticks_are_those_of_the_golden_file(monkeypatch: pytest.Monkey
     golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
     expected = [(golden[name]["kafka_topic"], golden[name]["value"].encode()) for name in ("mark", "tick", "last tick")]
     assert [each for each in connection.made.written if each[0] != "pulse"] == expected
+
+
+def test_a_tick_that_is_wanted_comes_as_soon_as_the_last_one_has_been_read() -> None:
+    ticker, producer, ends = ticking_each(60_000)
+    producer.now_ms = time.time_ns() // 1_000_000
+    ticker.rest()
+    ticker.start()
+    try:
+        wait_for("the tick of the new version", lambda: producer.ticks, 5)
+        ticker.wish("s/1", producer.now_ms + 50)
+        time.sleep(0.5)
+        assert len(producer.ticks) == 1, "it would only stand behind the other"
+        ends.update({"clock-0": 1, "publish.b1-0": 1, "publish.b1-1": 1})
+        wait_for("the tick that was wanted", lambda: len(producer.ticks) == 2, 5)
+    finally:
+        ticker.stop()

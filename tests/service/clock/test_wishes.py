@@ -33,6 +33,24 @@ def test_two_ticks_are_no_closer_than_they_may_be():
     assert wishes.next_ms == T + 1_000
 
 
+def test_but_need_not_wait_when_the_last_one_has_been_read():
+    wishes = ticked()
+    wishes.wish("s/1", T + 5)
+    assert wishes.is_held_back
+    wishes.read = True
+    assert wishes.next_ms == T + SOON_MS
+    assert not wishes.is_held_back
+    wishes.ticked(T + SOON_MS)
+    assert wishes.next_ms == T + SOON_MS + 1_000, "that one has not been read yet"
+
+
+def test_who_wants_a_later_tick_is_not_held_back():
+    wishes = ticked()
+    assert not wishes.is_held_back
+    wishes.wish("s/1", T + 1_500)
+    assert not wishes.is_held_back
+
+
 def test_a_wish_is_met_by_marks_that_are_as_late_and_not_by_earlier_ones():
     wishes = ticked()
     wishes.wish("s/1", T + 5_000)
