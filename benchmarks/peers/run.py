@@ -4,7 +4,8 @@
     python benchmarks/peers/run.py --table      # print the table of the last results
 
 Starts a Kafka broker, fills its input once, and runs each peer in turn, alone. Writes results.json beside this file; what a
-peer got in an earlier run with the same settings stays there. How each is set up and what is measured: README.md.
+peer got in an earlier run with the same settings stays there. Unless it was quick, the page of benchmarks gets the table and a
+picture. How each is set up and what is measured: README.md.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import measure
+import page
 from contenders import PEERS, Peer, Running, Scene
 from load import PUBLISH, Load, fill, make_topic
 
@@ -46,6 +48,8 @@ def main() -> None:
         ):
             compare(asked, kafka.bootstrap, Path(folder), results)
     print(table(results))
+    if not asked.table and not asked.quick:
+        page.write(results, table(results))
 
 
 def compare(asked: argparse.Namespace, bootstrap: str, folder: Path, results: dict[str, Any]) -> None:
