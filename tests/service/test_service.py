@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -282,3 +283,15 @@ def test_spark_has_one_python_daemon(service_up):
     """The one that was started ahead of the first batch is the one that the query uses."""
     children = psutil.Process(service_up.process.pid).children()
     assert len([daemon for child in children for daemon in daemons_below(child.pid)]) == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="workers find each other by Linux's names of sockets")
+def test_each_partition_has_a_worker_of_its_own(service_up):
+    """After so many batches, each has found its home, and one worker has no two."""
+    daemons = [pid for child in psutil.Process(service_up.process.pid).children() for pid in daemons_below(child.pid)]
+    homes = [
+        [each.laddr.rsplit("/", 1)[1] for each in worker.net_connections("unix") if "tidings-" in each.laddr]
+        for pid in daemons
+        for worker in psutil.Process(pid).children()
+    ]
+    assert sorted(home for home in homes if home) == [["0"], ["1"]]
