@@ -26,7 +26,7 @@ from tidings import names
 _log = logging.getLogger("tidings.ticker")
 
 _LIFE_S = 2.0
-_LOOK_S = 0.05
+_LOOK_S = 0.1
 """How often to look whether the last tick has been read, while somebody waits for the next."""
 """How often a service says that it lives."""
 _DELIVERY_S = 1.0
