@@ -55,6 +55,8 @@ class Homes:
         self._query, self._family, self._me, self._patience_s = query, family, me, patience_s
         self.own: Home | None = None
         self._door: socket.socket | None = None
+        self._gave_way = False
+        """Whether, of two that asked each other, this one let the other have its task before its own was answered."""
 
     def settle(self, spark: socket.socket) -> None:
         """Wait for a task. When this returns, one waits in ``spark``: one that is at home here, if that can be had."""
