@@ -3,7 +3,8 @@
     PYTHONPATH=. python benchmarks/engine.py [--profile FILE]
 
 Processor time of this one process, so other work on the machine counts little. What a redundant message costs is measured by
-itself, on events that are all open; what one with news costs follows from that and from the whole.
+itself, on events that are all open; what one with news costs follows from that and from the whole. What an event costs when it
+ends, and when nothing is kept of it any more, is measured at the end, with two ticks.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ EVENTS = 100_000
 BATCH = 64_000
 _PER_MS = 40
 _START_MS = 1_800_000_000_000
+_LATER_MS = 3_600_000
+"""Longer than any window."""
 _TICKER = TickerIdentity("bench", SECRET)
 _LIMITS = MessageLimits()
 
@@ -87,7 +90,6 @@ def jobs(messages: int) -> list[Job]:
 def batches(records: Records, broker: str, version: int, start_ms: int = _START_MS) -> Iterator[Batch]:
     """What routing gives the first bucket of each batch, with a tick at the end."""
     records, kafka_topic, offset = iter(records), names.publish_topic(broker), 0
-    tick = encode_tick(Tick(str(_TICKER.service), version, (names.partition_name(names.CLOCK, 0),)))
     while chunk := list(islice(records, BATCH)):
         batch: Batch = {name: [] for name in COLUMNS}
         for key, value in chunk:
@@ -105,9 +107,21 @@ def batches(records: Records, broker: str, version: int, start_ms: int = _START_
                     event,
                 )
                 _append(batch, cells)
-        cells = KINDS.index(TICK), names.CLOCK, 0, offset, start_ms + offset // _PER_MS, None, tick, 0
-        _append(batch, cells)
+        _append(batch, _tick(version, offset, start_ms + offset // _PER_MS))
         yield batch
+
+
+def silence(version: int, from_ms: int) -> Iterator[Batch]:
+    """A tick with which all events have ended, and one with which nobody needs to remember them."""
+    for number, later_ms in enumerate((_LATER_MS, 3 * _LATER_MS)):
+        batch: Batch = {name: [] for name in COLUMNS}
+        _append(batch, _tick(version, from_ms + number, from_ms + later_ms))
+        yield batch
+
+
+def _tick(version: int, offset: int, append_ms: int) -> tuple[Any, ...]:
+    tick = encode_tick(Tick(str(_TICKER.service), version, (names.partition_name(names.CLOCK, 0),)))
+    return KINDS.index(TICK), names.CLOCK, 0, offset, append_ms, None, tick, 0
 
 
 def _append(batch: Batch, cells: tuple[Any, ...]) -> None:
@@ -133,53 +147,69 @@ class Clock:
         self.spent[name] += time.process_time() - start
 
 
-def run(
-    job: Job, given: Iterable[Batch], folder: Path, clock: Clock, note: bytes | None = None, warm: int = 0
-) -> tuple[int, int, bytes | None]:
-    """Take batches in, the first ones to warm up. Returns how many messages the others had, how many records they gave, and the
-    last note."""
-    store = Store(folder, SECRET, job.rules.bounds)
-    setting = EngineSettings(lambda _: job.plan, job.rules, _LIMITS, _TICKER)
-    taken = given_out = 0
+@dataclass
+class Worker:
+    """Takes batches in, and keeps the bucket between them."""
+
+    job: Job
+    folder: Path
+    note: bytes | None = None
     held: Bucket | None = None
-    for number, columns in enumerate(given):
-        if number == warm:
-            taken = given_out = 0
-            clock.spent.clear()
-        with no_collection():
-            with clock.stage("open"):
-                bucket = held = store.open(read_note(note) if note else None, held)
-            with clock.stage("read"):
-                rows = rows_of(columns, _LIMITS, SECRET)
-            with clock.stage("decide"):
-                outputs = process(bucket.state, bucket.shelf, rows, setting)
-            with clock.stage("pack"):
-                bucket.shelf.pack()
-            with clock.stage("save"):
-                note = store.save(bucket)
-            with clock.stage("encode"):
-                given_out += len(list(to_records(outputs, "bench", 0, rows.entry_at)))
-        taken += len(rows) - 1
-    return taken, given_out, note
+    taken: int = 0
+    given_out: int = 0
+
+    def run(self, given: Iterable[Batch], clock: Clock, warm: int = 0) -> float:
+        """The first batches warm it up. Returns microseconds a message; the counts are of the others."""
+        store = Store(self.folder, SECRET, self.job.rules.bounds)
+        setting = EngineSettings(lambda _: self.job.plan, self.job.rules, _LIMITS, _TICKER)
+        for number, columns in enumerate(given):
+            if number == warm:
+                self.taken = self.given_out = 0
+                clock.spent.clear()
+            with no_collection():
+                with clock.stage("open"):
+                    bucket = self.held = store.open(read_note(self.note) if self.note else None, self.held)
+                with clock.stage("read"):
+                    rows = rows_of(columns, _LIMITS, SECRET)
+                with clock.stage("decide"):
+                    outputs = process(bucket.state, bucket.shelf, rows, setting)
+                with clock.stage("pack"):
+                    bucket.shelf.pack()
+                with clock.stage("save"):
+                    self.note = store.save(bucket)
+                with clock.stage("encode"):
+                    self.given_out += len(list(to_records(outputs, "bench", 0, rows.entry_at)))
+            self.taken += len(rows) - 1
+        return 1e6 * sum(clock.spent.values()) / max(1, self.taken)
 
 
 def measure(job: Job, profile: cProfile.Profile | None) -> None:
     version = job.snapshot.version
     with tempfile.TemporaryDirectory() as folder:
-        clock = Clock(profile)
+        worker, clock = Worker(job, Path(folder)), Clock(profile)
         mixed = list(batches(job.load(0.8), job.broker, version))
-        taken, out, note = run(job, mixed, Path(folder), clock, warm=1)
-        whole = 1e6 * sum(clock.spent.values()) / taken
+        whole = worker.run(mixed, clock, warm=1)
+        print(f"{job.name}: {worker.taken} messages, {worker.given_out} records; {whole:.1f} µs a message ({_stages(worker, clock)})")
         # The same messages once more: all that they say is known.
         again = Clock()
         later = [{**batch, "append_ms": [ms + 20_000 for ms in batch["append_ms"]]} for batch in mixed]
-        repeated, _, _ = run(job, later, Path(folder), again, note, warm=1)
-        redundant = 1e6 * sum(again.spent.values()) / repeated
+        redundant = worker.run(later, again, warm=1)
+        print(f"    again: {_stages(worker, again)}")
         size = sum(path.stat().st_size for path in Path(folder).iterdir())
-    stages = ", ".join(f"{name} {1e6 * spent / taken:.1f}" for name, spent in clock.spent.items())
-    print(f"{job.name}: {taken} messages, {out} records; {whole:.1f} µs a message ({stages})")
-    print("    again: " + ", ".join(f"{name} {1e6 * spent / taken:.1f}" for name, spent in again.spent.items()))
-    print(f"    redundant {redundant:.2f} µs, with news {(whole - 0.8 * redundant) / 0.2:.1f} µs; files {size / 1e6:.1f} MB")
+        news = (whole - 0.8 * redundant) / 0.2
+        print(f"    redundant {redundant:.2f} µs, with news {news:.1f} µs, {news / redundant:.1f} times that; files {size / 1e6:.1f} MB")
+        assert worker.held
+        open_events, spent = worker.held.state.size, []
+        for batch in silence(version, later[-1]["append_ms"][-1]):
+            silent = Clock(profile)
+            worker.run([batch], silent)
+            spent.append(1e6 * sum(silent.spent.values()) / open_events)
+        assert worker.held.state.size == 0
+        print("    {} events: ended {:.1f} µs each, forgotten {:.1f} µs each".format(open_events, *spent))
+
+
+def _stages(worker: Worker, clock: Clock) -> str:
+    return ", ".join(f"{name} {1e6 * spent / worker.taken:.1f}" for name, spent in clock.spent.items())
 
 
 def main() -> None:

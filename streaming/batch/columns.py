@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from enum import IntEnum
+from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from streaming.batch.arrays import Bools, Ints
 from streaming.broker.state import NEVER
@@ -12,8 +14,19 @@ from streaming.broker.state import NEVER
 _FIRST_ROWS = 64
 
 
-REFRESHED = ("next_ms", "wake_ms", "plain", "salt", "first_ms", "last_ms", "sources", "entered_ms")
+REFRESHED: Final = ("next_ms", "wake_ms", "plain", "salt", "first_ms", "last_ms", "sources", "entered_ms", "ends")
 """Columns that follow from a slot, and are wrong while it changes."""
+
+
+class Ends(IntEnum):
+    """What is left to be done in a slot when its time has come."""
+
+    LOUDLY = 0
+    """Anything: somebody has to look at it."""
+    QUIETLY = 1
+    """Its one event ends, of which everything has left: nobody is told, nothing is settled."""
+    FORGOTTEN = 2
+    """The one tombstone in it is forgotten, and with it the slot."""
 
 
 class Columns:
@@ -21,7 +34,7 @@ class Columns:
 
     __slots__ = NAMES = (
         *("hash", "salt", "place", "wake_ms", "next_ms", "first_ms", "last_ms", "more", "sources", "plain"),
-        "entered_ms",
+        *("entered_ms", "ends"),
     )
 
     def __init__(self) -> None:
@@ -44,6 +57,9 @@ class Columns:
         self.entered_ms: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
         """When the first report of the open event entered; 0 in a state from before this was kept, until it is in hand again."""
 
+        self.ends: npt.NDArray[np.int8] = np.zeros(_FIRST_ROWS, dtype=np.int8)
+        """An `Ends`: what there will be to do at ``wake_ms``."""
+
     def grow(self, rows: int) -> None:
         size = len(self.hash)
         if rows <= size:
@@ -63,3 +79,4 @@ class NewEvent(NamedTuple):
     published_ms: int
     sources: int
     entered_ms: int
+    ends: Ends

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from streaming.batch.columns import Ends
+from streaming.batch.ground import grounds_of
 from streaming.batch.hashing import event_hash, salt_of
 from streaming.batch.memory import PackedMemory
 from streaming.broker.desk import Desk
+from streaming.broker.progress import waits
 from streaming.model.event import OpenEvent
 from streaming.model.outputs import MessageReason, Outcome, Unsent
 
@@ -18,6 +23,34 @@ class BatchDesk(Desk):
     shelf: PackedMemory
     noted: dict[int, tuple[int, int]] = field(default_factory=dict)
     """New entries for the table, with row and salt."""
+
+    def end_quietly(self, now_ms: int) -> None:
+        """As `streaming.broker.timers` does, of all such events at once."""
+        shelf = self.shelf
+        gone = shelf.quiet_rows(now_ms, Ends.FORGOTTEN)
+        ended = shelf.quiet_rows(now_ms, Ends.QUIETLY)
+        if len(ended):
+            quiet, window_ms, slack_ms = np.array([self._ending(place) for place in shelf.places], dtype=np.int64).T
+            place = shelf.columns.place[ended]
+            ended, place = ended[quiet[place] != 0], place[quiet[place] != 0]
+            # An event that is forgotten before its window ends leaves nothing; of one that is long over, nothing is left.
+            is_over = shelf.columns.next_ms[ended] >= shelf.columns.entered_ms[ended] + window_ms[place]
+            forget_ms = shelf.columns.first_ms[ended] + 2 * window_ms[place] + slack_ms[place]
+            is_left = is_over & (forget_ms > now_ms)
+            shelf.bury(ended[is_left], forget_ms[is_left])
+            gone = np.concatenate([gone, ended[~is_left]])
+        shelf.empty_all(gone)
+        self.state.size -= len(gone)
+        self.state.changed = self.state.changed or len(ended) + len(gone) > 0
+
+    def _ending(self, at: tuple[str, str]) -> tuple[bool, int, int]:
+        """Whether nobody beyond a place has to know that an event ends there; how long its window is, and how long it may be
+        that what entered elsewhere is on its way to it."""
+        plan = self.plan
+        ground = grounds_of(plan, self.shelf.secret).at(*at)
+        alone = not plan.overlay.links and not waits(plan, at)
+        is_quiet = alone and ground.quiet and ground.gathers and not ground.cut_off and at[1] not in plan.windowed_topics
+        return is_quiet, ground.timing.window_ms, self.slack_ms(at)
 
     def note_source(self, event: OpenEvent, source: int) -> None:
         """Count who reported; the digests themselves go to the shelf's table."""

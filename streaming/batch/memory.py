@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 
 from streaming.batch.arrays import Ints
-from streaming.batch.columns import REFRESHED, Columns, NewEvent
+from streaming.batch.columns import REFRESHED, Columns, Ends, NewEvent
 from streaming.batch.hashing import event_hash, salt_of
 from streaming.batch.notes import Notes
 from streaming.batch.tables import SortedTable
 from streaming.broker.state import NEVER, Slot
-from streaming.broker.state_codec import pack_slot, unpack_slot
+from streaming.broker.state_codec import pack_slot, packed_tombstone, unpack_slot
 from streaming.model.address import Address
 from tidings.registers import Bounds, Join, Register
 from tidings.topic import Topic
@@ -26,6 +26,20 @@ from topology.plan import Plan
 def is_one(slot: Slot) -> bool:
     """Whether all that comes, if it is about anything here, is about one event that goes on."""
     return len(slot.open) == 1 and slot.open[0].ended_ms is None
+
+
+def end_of(slot: Slot) -> Ends:
+    """What there will be to do in a slot when its time has come, where nobody beyond its broker has to know."""
+    if slot.seen or slot.caps or slot.spread or slot.ahead or len(slot.open) + len(slot.closed) != 1:
+        return Ends.LOUDLY
+    if slot.closed:
+        return Ends.FORGOTTEN
+    (event,) = slot.open
+    elsewhere = event.links or event.kept or event.owed or event.ended_ms is not None
+    waits = event.held or event.release_ms is not None or not (event.released or not event.knowledge)
+    if elsewhere or waits or any(ledger.due_ms is not None or ledger.capped for ledger in event.ledgers.values()):
+        return Ends.LOUDLY
+    return Ends.QUIETLY
 
 
 class PackedMemory:
@@ -118,6 +132,23 @@ class PackedMemory:
     def rows(self) -> list[int]:
         return sorted(self._rows.values())
 
+    def quiet_rows(self, now_ms: int, ends: Ends) -> Ints:
+        """Where just this is to be done by now, in slots that are not in hand; as far as the columns say."""
+        columns, rows = self.columns, len(self.packed)
+        found = np.flatnonzero((columns.ends[:rows] == ends) & (columns.wake_ms[:rows] <= now_ms))
+        taken = np.fromiter({*self.in_hand, *self._fresh}, dtype=np.int64)
+        return found[~np.isin(found, taken)]
+
+    def bury(self, rows: Ints, forget_ms: Ints) -> None:
+        """Leave tombstones of the events that there are in these slots."""
+        columns, packed = self.columns, self.packed
+        spans = columns.first_ms[rows].tolist(), columns.last_ms[rows].tolist()
+        for row, first_ms, last_ms, until_ms in zip(rows.tolist(), *spans, forget_ms.tolist(), strict=True):
+            packed[row] = packed_tombstone(packed[row] or b"", first_ms, last_ms, until_ms)
+        self.changed.update(rows.tolist())
+        columns.next_ms[rows], columns.wake_ms[rows] = NEVER, forget_ms
+        columns.plain[rows], columns.more[rows], columns.ends[rows] = False, 0, Ends.FORGOTTEN
+
     def due_rows(self, now_ms: int) -> list[int]:
         """Where something is to be done by now, as far as the columns say."""
         found: list[int] = np.flatnonzero(self.columns.wake_ms[: len(self.packed)] <= now_ms).tolist()
@@ -151,18 +182,23 @@ class PackedMemory:
 
     def empty(self, row: int) -> None:
         """Forget a slot."""
-        columns = self.columns
-        del self._rows[int(columns.hash[row])]
         self.in_hand.pop(row, None)
         self.stale.discard(row)
         self._fresh.pop(row, None)
-        self.changed.discard(row)
-        self.packed[row] = None
-        columns.wake_ms[row] = columns.next_ms[row] = NEVER
-        columns.plain[row] = False
-        columns.more[row] = columns.salt[row] = columns.hash[row] = 0
-        self.gone.add(row)
-        self.forgotten[row] = ()
+        self.empty_all(np.array([row]))
+
+    def empty_all(self, rows: Ints) -> None:
+        """Forget slots, none of which is in hand."""
+        columns, emptied = self.columns, rows.tolist()
+        for row, number in zip(emptied, columns.hash[rows].tolist(), strict=True):
+            del self._rows[number]
+            self.packed[row] = None
+        self.changed.difference_update(emptied)
+        columns.wake_ms[rows] = columns.next_ms[rows] = NEVER
+        columns.plain[rows], columns.ends[rows] = False, Ends.LOUDLY
+        columns.more[rows] = columns.salt[rows] = columns.hash[rows] = 0
+        self.gone.update(emptied)
+        self.forgotten.update(dict.fromkeys(emptied, ()))
 
     def _add(self, number: int, at: Address, slot: Slot) -> int:
         row = self._lay(number, at)
@@ -201,13 +237,14 @@ class PackedMemory:
         wake_ms = min(next_ms, slot.forget_ms)
         if not slot.open:
             kept = (columns.salt, columns.first_ms, columns.last_ms, columns.sources, columns.entered_ms)
-            return next_ms, wake_ms, False, *(int(column[row]) for column in kept)
+            return next_ms, wake_ms, False, *(int(column[row]) for column in kept), end_of(slot)
         event = slot.open[0]
         salt, known = salt_of(event), int(columns.salt[row])
         if known not in (0, salt):
             self.forgotten[row] = tuple(map(salt_of, slot.open))
         plain = is_one(slot) and not self.any_full(event.knowledge.values())
-        return next_ms, wake_ms, plain, salt, event.span.first_ms, event.span.last_ms, event.source_count, event.entered_ms
+        span = event.span
+        return next_ms, wake_ms, plain, salt, span.first_ms, span.last_ms, event.source_count, event.entered_ms, end_of(slot)
 
     def any_full(self, registers: Iterable[Register]) -> bool:
         least = self._least_full
@@ -227,8 +264,8 @@ class PackedMemory:
         """Put a slot here that was never in hand, with one event that just came. Returns its row."""
         row = self._lay(number, at)
         self.packed[row] = packed
-        salt, next_ms, published_ms, sources, entered_ms = new
-        self._fresh[row] = (next_ms, next_ms, True, salt, published_ms, published_ms, sources, entered_ms)
+        salt, next_ms, published_ms, sources, entered_ms, ends = new
+        self._fresh[row] = (next_ms, next_ms, True, salt, published_ms, published_ms, sources, entered_ms, ends)
         return row
 
     def pack(self) -> None:
@@ -287,6 +324,7 @@ class PackedMemory:
         assert says["wake_ms"] == min(says["next_ms"], slot.forget_ms), (row, says, slot)
         assert says["plain"] == (is_one(slot) and not self.any_full(slot.open[0].knowledge.values())), (row, says, slot)
         assert says["more"] == 0 or says["plain"], (row, says, slot)
+        assert says["ends"] in (Ends.LOUDLY, end_of(slot)), (row, says, slot)
         for event in slot.open[:1]:
             assert says["salt"] == salt_of(event), (row, says, slot)
             assert says["entered_ms"] in (0, event.entered_ms), (row, says, slot)

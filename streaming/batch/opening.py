@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from streaming.batch.columns import Ends
 from streaming.batch.ground import Ground
 from streaming.batch.report import Report
 from streaming.batch.rows import NO_SOURCE
@@ -28,6 +29,7 @@ class Opened(NamedTuple):
     opening: str
     packed: bytes
     next_ms: int
+    ends: Ends
     told: list[WrittenTell]
     reason: Reason | None
     """Why it was told; None if nobody was, and it is held."""
@@ -64,7 +66,8 @@ def opened(ground: Ground, report: Report, concerned: Iterable[Subscription]) ->
         *(held, sorted(fields) if held else (), release_ms, leaves, ledgers, {}, _NOWHERE_ELSE, (), (), origin, None, 0),
     )
     next_ms = _next_ms(ground, append_ms, release_ms)
-    return Opened(at, name, pack((at, ((event,), (), {}, {}, {}, ()))), next_ms, records, reason if records else None)
+    ends = Ends.LOUDLY if held or release_ms is not None else Ends.QUIETLY
+    return Opened(at, name, pack((at, ((event,), (), {}, {}, {}, ()))), next_ms, ends, records, reason if records else None)
 
 
 _NOT_DUE = (None, None, False, False)

@@ -60,7 +60,7 @@ def _opens_quietly(desk: BatchDesk, ground: Ground, report: Report) -> Known:
     message, source = report.message, report.source
     found = opened(ground, report, ground.concerned(message.key, message.fields) if message.fields else [])
     salt = salt_from(found.opening)
-    new = NewEvent(salt, found.next_ms, report.published_ms, int(source != NO_SOURCE), report.append_ms)
+    new = NewEvent(salt, found.next_ms, report.published_ms, int(source != NO_SOURCE), report.append_ms, found.ends)
     row = desk.shelf.put(report.number, found.at, found.packed, new)
     desk.state.size += 1
     if source != NO_SOURCE:

@@ -69,6 +69,10 @@ class Desk:
         elif slot.open or slot.caps:
             self.wake_at(slot.next_ms(self.topic(at.topic)))
 
+    def end_quietly(self, now_ms: int) -> None:
+        """End events, and forget them, where nobody is told and nothing is settled: those that can be found without looking at
+        each. Here none can: they end with the others."""
+
     def slack_ms(self, at: tuple[str, str]) -> int:
         """How long what entered elsewhere may be on its way to a broker, as far as it is waited for."""
         return self.rules.patience_ms if self.plan.sources(*at).count > 1 else 0

@@ -18,6 +18,7 @@ from msgspec import Struct
 from streaming.broker.state import BucketState, Filter, PlainMemory, Progress, Slot
 from streaming.model.address import Address
 from streaming.model.books import Books
+from streaming.model.event import OpenEvent
 from streaming.wire.packing import pack
 from tidings.errors import BadState
 
@@ -108,6 +109,34 @@ def unpack_slot(data: bytes) -> tuple[Address, Slot]:
     """What `pack_slot` packed."""
     packed = _packed.decode(data)
     return packed.at, packed.slot
+
+
+def packed_tombstone(packed: bytes, first_ms: int, last_ms: int, forget_ms: int) -> bytes:
+    """A slot with nothing but the tombstone of the one event that is open in a packed slot. That the event says nothing of what
+    others know, or nobody asks: nothing of it is read but what it is called."""
+    at = _PLACE_FROM
+    for _ in Address._fields:
+        at = _end_of_text(packed, at)
+    name_from = at + len(_ONE_OPEN)
+    name = packed[name_from : _end_of_text(packed, name_from)]
+    return b"".join((packed[:at], _ONE_CLOSED, pack((first_ms, last_ms)), pack(forget_ms), name, _NO_MORE))
+
+
+_PLACE_FROM = 2
+"""In a packed slot: behind the heads of the list of two, and of the texts that its place is."""
+_ONE_OPEN = b"\x96\x91" + struct.pack(">BH", 0xDC, len(OpenEvent.__struct_fields__))
+"""Of a slot, up to the name of the one event that is open in it."""
+_ONE_CLOSED = b"\x96\x90\x91\x95"
+_NO_MORE = b"\x80\x80" + b"\x80\x80\x80\x90"
+
+
+def _end_of_text(packed: bytes, at: int) -> int:
+    """Where a text ends that begins there."""
+    head = packed[at]
+    if head & 0xE0 == 0xA0:
+        return at + 1 + (head & 0x1F)
+    wide = 1 << head - 0xD9
+    return at + 1 + wide + int.from_bytes(packed[at + 1 : at + 1 + wide], "big")
 
 
 def head_of(state: BucketState) -> Head:

@@ -36,6 +36,7 @@ def _wake(desk: Desk, lowest_ms: int) -> None:
     state = desk.state
     state.wake_ms = NEVER
     later_ms = NEVER
+    desk.end_quietly(lowest_ms)
     for at, slot in state.slots.due(lowest_ms):
         wake_ms = slot.wake_ms(desk.topic(at.topic)) if slot.open or slot.caps else slot.forget_ms
         if wake_ms > lowest_ms and (not slot.spread or slot.spread.keys() <= slot.seen.keys()):
