@@ -2,111 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from dataclasses import dataclass
-from itertools import pairwise
-from pathlib import Path
+from collections import Counter
 from string import ascii_lowercase
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import structs
 
 from streaming.batch.course import Handling
-from streaming.batch.desk import BatchDesk
-from streaming.batch.engine import process
-from streaming.batch.memory import PackedMemory
-from streaming.batch.reading import rows_of
-from streaming.batch.segment import EngineSettings
-from streaming.batch.store import Store, read_note
-from streaming.broker.state import BucketState, Rules
-from streaming.model.outputs import Decided, Output, PutAside, Send, Tell, WrittenTell
-from streaming.wire.outgoing import written
-from streaming.world.buckets import LIMITS, SECRET, TICKER, LogRecord, columns_of, log_of, plainly
+from streaming.broker.state import Rules
+from streaming.world.buckets import log_of, plainly
 from streaming.world.one_broker import Script
 from streaming.world.records import broker, link, subscription, topic
-from tidings.control import Snapshot
+from testing.engines import Restarts, check, cut, fast, remembered
 from tidings.notification import Encoding
 from tidings.registers import Bounds, Join
 from tidings.subscription import PACE_PROPERTIES
-from topology.plan import Plan
 
 EXAMPLES = 5 * settings.default.max_examples
 """Of the two engines more depends on it than of any other law."""
-
-
-def fast(
-    script: Script, batches: list[list[LogRecord]], restarts: Restarts, ways: Counter[Handling] | None = None
-) -> tuple[BucketState, list[Output]]:
-    """Every batch by one of two workers, which keep what they had; or by a new one."""
-    with TemporaryDirectory() as folder:
-        store = Store(Path(folder) / "0", SECRET, script.rules.bounds, restarts.inline, restarts.inline)
-        setting = EngineSettings(script.plan_at, script.rules, LIMITS, TICKER)
-        outputs: list[Output] = []
-        note, workers = None, {}
-        for number, batch in enumerate(batches):
-            worker = restarts.workers[number % len(restarts.workers)]
-            bucket = store.open(read_note(note) if note else None, workers.pop(worker, None))
-            bucket.state.changed = False
-            outputs += process(bucket.state, bucket.shelf, rows_of(columns_of(batch), LIMITS, SECRET), setting, ways)
-            bucket.shelf.pack()
-            bucket.shelf.validate(script.plan_at(bucket.state.version))
-            if bucket.state.changed or note is None:
-                note = store.save(bucket)
-            if worker is not None:
-                workers[worker] = bucket
-        last = store.open(read_note(note) if note else None)
-        last.shelf.validate(script.plan_at(last.state.version))
-        return (last.state if script.inputs else BucketState()), outputs
-
-
-@dataclass(frozen=True)
-class Restarts:
-    """Which worker gets each batch, None for a new one; and how much is kept out of files."""
-
-    workers: tuple[int | None, ...] = (1,)
-    inline: int = 64 * 1024
-
-
-def cut(log: list[LogRecord], cuts: list[int]) -> list[list[LogRecord]]:
-    bounds = [0, *sorted(n % (len(log) + 1) for n in cuts), len(log)]
-    return [log[a:b] for a, b in pairwise(bounds)]
-
-
-def by_key(outputs: list[Output]) -> dict[Any, list[Any]]:
-    """What is delivered, byte for byte and in its order for each event key; link records without their numbers, which count
-    across keys."""
-    found: dict[Any, list[Any]] = defaultdict(list)
-    for output in outputs:
-        match output:
-            case Tell() | WrittenTell():
-                told = written(output) if isinstance(output, Tell) else output
-                found["told", told.record_key].append(told)
-            case Send():
-                found[output.record.about].append((output.sender, output.to, output.record, output.at_ms))
-            case PutAside():
-                found["aside"].append(output)
-            case Decided():
-                pass
-            case _:
-                found["other"].append(output)
-    found["aside"].sort(key=lambda aside: aside.origin.offset)
-    return found
-
-
-def remembered(state: BucketState) -> list[Any]:
-    """Every slot, in order; with the sources of the fast engine taken out of its table."""
-    if isinstance(state.slots, PackedMemory):
-        desk = BatchDesk(state, lambda _: Plan(Snapshot()), Rules(), shelf=state.slots)
-        return [
-            (at, structs.replace(slot, open=[structs.replace(event, sources=desk.sources_of(event)) for event in slot.open]))
-            for at, slot in state.slots.items()
-        ]
-    return list(state.slots.items())
-
 
 values = st.integers(0, 2) | st.sampled_from([None, True, 1.5, 1.0, "x", ("x", "y"), ("x",), ()])
 FIELDS = ascii_lowercase[: len(Join)]
@@ -221,16 +136,6 @@ stories = st.builds(scripted, rules, timings, st.booleans(), st.booleans(), st.l
 )
 def test_the_fast_engine_does_what_the_plain_one_does(script, cuts, encodings, restarts):
     check(script, cut(log_of(script, encodings), cuts), restarts)
-
-
-def check(script: Script, batches: list[list[LogRecord]], restarts: Restarts) -> None:
-    state, outputs = plainly(script, batches)
-    quick, found = fast(script, batches, restarts)
-    assert by_key(found) == by_key(outputs)
-    assert {b: books.to_dict() for b, books in quick.books.items()} == {b: books.to_dict() for b, books in state.books.items()}
-    assert quick.size == state.size
-    assert remembered(quick) == remembered(state)
-    assert quick.version == state.version
 
 
 usual_timings = st.sampled_from(
