@@ -189,7 +189,7 @@ def measure(job: Job, profile: cProfile.Profile | None) -> None:
         worker, clock = Worker(job, Path(folder)), Clock(profile)
         mixed = list(batches(job.load(0.8), job.broker, version))
         whole = worker.run(mixed, clock, warm=1)
-        print(f"{job.name}: {worker.taken} messages, {worker.given_out} records; {whole:.1f} µs a message ({_stages(worker, clock)})")
+        print(f"{job.name}: {worker.taken} messages, {worker.given_out} records; {whole:.1f} µs each ({_stages(worker, clock)})")
         # The same messages once more: all that they say is known.
         again = Clock()
         later = [{**batch, "append_ms": [ms + 20_000 for ms in batch["append_ms"]]} for batch in mixed]
@@ -197,7 +197,9 @@ def measure(job: Job, profile: cProfile.Profile | None) -> None:
         print(f"    again: {_stages(worker, again)}")
         size = sum(path.stat().st_size for path in Path(folder).iterdir())
         news = (whole - 0.8 * redundant) / 0.2
-        print(f"    redundant {redundant:.2f} µs, with news {news:.1f} µs, {news / redundant:.1f} times that; files {size / 1e6:.1f} MB")
+        print(
+            f"    redundant {redundant:.2f} µs, with news {news:.1f} µs: {news / redundant:.1f} times; files {size / 1e6:.1f} MB"
+        )
         assert worker.held
         open_events, spent = worker.held.state.size, []
         for batch in silence(version, later[-1]["append_ms"][-1]):

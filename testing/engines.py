@@ -17,7 +17,7 @@ from streaming.batch.engine import process
 from streaming.batch.memory import PackedMemory
 from streaming.batch.reading import rows_of
 from streaming.batch.segment import EngineSettings
-from streaming.batch.store import Store, read_note
+from streaming.batch.store import Bucket, Store, read_note
 from streaming.broker.state import BucketState, Rules
 from streaming.model.outputs import Decided, Output, PutAside, Send, Tell, WrittenTell
 from streaming.wire.outgoing import written
@@ -35,7 +35,8 @@ def fast(
         store = Store(Path(folder) / "0", SECRET, script.rules.bounds, restarts.inline, restarts.inline)
         setting = EngineSettings(script.plan_at, script.rules, LIMITS, TICKER)
         outputs: list[Output] = []
-        note, workers = None, {}
+        note: bytes | None = None
+        workers: dict[int | None, Bucket] = {}
         for number, batch in enumerate(batches):
             worker = restarts.workers[number % len(restarts.workers)]
             bucket = store.open(read_note(note) if note else None, workers.pop(worker, None))

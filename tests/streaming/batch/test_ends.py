@@ -79,8 +79,11 @@ def ending(timing: dict[str, Any], asked: Iterable[tuple], others: str, reports:
     return script
 
 
+endings = st.builds(ending, timings, asked, others, st.lists(reports, min_size=1, max_size=8))
+
+
 @settings(max_examples=5 * settings.default.max_examples)
-@given(st.builds(ending, timings, asked, others, st.lists(reports, min_size=1, max_size=8)), st.lists(st.integers(0, 20), max_size=3))
+@given(endings, st.lists(st.integers(0, 20), max_size=3))
 def test_events_end_as_they_do_by_step(script, cuts):
     check(script, cut(log_of(script), cuts), Restarts())
 
@@ -97,7 +100,10 @@ ENTRY = Entry(ORIGIN, None, b"")
 GRAVE = Tombstone(Span(1_000, 1_000), 21_000, "e")
 
 
-@pytest.mark.parametrize("says", [{}, {"knowledge": KNOWN, "released": True}, {"released": True, "ledgers": {"s": Ledger()}}], ids=str)
+QUIET = [{}, {"knowledge": KNOWN, "released": True}, {"released": True, "ledgers": {"s": Ledger()}}]
+
+
+@pytest.mark.parametrize("says", QUIET, ids=str)
 def test_an_event_that_owes_nothing_ends_quietly(says):
     assert end_of(Slot([event(**says)])) is Ends.QUIETLY
 

@@ -196,13 +196,13 @@ def test_messages_of_the_law_go_every_way():
     """Else it would say nothing about some."""
     ways: Counter[Handling] = Counter()
 
-    @settings(max_examples=100, derandomize=True, database=None)
+    @settings(max_examples=300, derandomize=True, database=None)
     @given(stories)
     def drawn(script):
         fast(script, cut(log_of(script), [len(script.inputs) // 2]), Restarts(), ways)
 
     drawn()
-    assert min(ways[way] / ways.total() for way in Handling) > 0.05, ways
+    assert min(ways[way] for way in Handling) > 5, ways
 
 
 @pytest.mark.parametrize("cuts", [[], [4], [3, 6]], ids=str)
