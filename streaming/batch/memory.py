@@ -14,7 +14,8 @@ from streaming.batch.arrays import Ints
 from streaming.batch.columns import REFRESHED, Columns, Ends, NewEvent
 from streaming.batch.hashing import event_hash, salt_of
 from streaming.batch.notes import Notes
-from streaming.batch.tables import SortedTable
+from streaming.batch.squeeze import squeeze, unsqueeze
+from streaming.batch.tables import RowTable, SortedTable
 from streaming.broker.state import NEVER, Slot
 from streaming.broker.state_codec import pack_slot, packed_tombstone, unpack_slot
 from streaming.model.address import Address
@@ -52,14 +53,14 @@ class PackedMemory:
         """Fewer claims fill no register."""
         self.columns = Columns()
         self.packed: list[bytes | None] = []
-        """None where the row is empty, or its slot has never been packed."""
+        """Squeezed; None where the row is empty, or its slot has never been packed."""
         self.facts = SortedTable()
         """Known facts, with the published time of the report that stated them first."""
         self.sources = SortedTable()
         self.places: list[tuple[str, str]] = []
         self._place_of: dict[tuple[str, str], int] = {}
-        self._rows: dict[int, int] = {}
-        """Hash of an event key to its row."""
+        self._rows = RowTable()
+        """By the hash of an event key."""
         self.in_hand: dict[int, tuple[Address, Slot]] = {}
         self.stale: set[int] = set()
         """Rows whose slots are in hand, and whose columns do not say yet what became of them."""
@@ -79,22 +80,21 @@ class PackedMemory:
         return (at for at, _ in self.items())
 
     def get(self, at: Address) -> Slot | None:
-        row = self._rows.get(event_hash(self.secret, at))
-        return None if row is None else self.take(row)[1]
+        row = self._rows.of(event_hash(self.secret, at))
+        return None if row < 0 else self.take(row)[1]
 
     def setdefault(self, at: Address, slot: Slot) -> Slot:
         number = event_hash(self.secret, at)
-        row = self._rows.get(number)
-        if row is None:
+        row = self._rows.of(number)
+        if row < 0:
             row = self._add(number, at, slot)
         return self.take(row)[1]
 
     def __delitem__(self, at: Address) -> None:
-        number = event_hash(self.secret, at)
-        self.empty(self._rows[number])
+        self.empty(self._rows.of(event_hash(self.secret, at)))
 
     def items(self) -> Iterator[tuple[Address, Slot]]:
-        return (self.take(row) for row in self.rows())
+        return (self.take(row) for row in self.rows().tolist())
 
     def values(self) -> Iterator[Slot]:
         return (slot for _, slot in self.items())
@@ -105,7 +105,7 @@ class PackedMemory:
 
     def at(self, chosen: Callable[[str, str], bool]) -> list[tuple[Address, Slot]]:
         wanted = np.array([chosen(*place) for place in self.places] or [False])
-        rows = np.array(self.rows(), dtype=np.int64)
+        rows = self.rows()
         return [self.take(row) for row in rows[wanted[self.columns.place[rows]]].tolist()]
 
     def oldest(self) -> tuple[Address, Slot]:
@@ -123,14 +123,14 @@ class PackedMemory:
 
     def row_of(self, number: int) -> int:
         """The row of an event key by its hash; -1 if there is none."""
-        return self._rows.get(number, -1)
+        return self._rows.of(number)
 
     def rows_of(self, numbers: Ints) -> Ints:
-        rows = self._rows
-        return np.fromiter((rows.get(number, -1) for number in numbers.tolist()), dtype=np.int64, count=len(numbers))
+        return self._rows.all_of(numbers)
 
-    def rows(self) -> list[int]:
-        return sorted(self._rows.values())
+    def rows(self) -> Ints:
+        """All that are used, in order."""
+        return self._rows.rows()
 
     def quiet_rows(self, now_ms: int, ends: Ends) -> Ints:
         """Where just this is to be done by now, in slots that are not in hand; as far as the columns say."""
@@ -144,7 +144,7 @@ class PackedMemory:
         columns, packed = self.columns, self.packed
         spans = columns.first_ms[rows].tolist(), columns.last_ms[rows].tolist()
         for row, first_ms, last_ms, until_ms in zip(rows.tolist(), *spans, forget_ms.tolist(), strict=True):
-            packed[row] = packed_tombstone(packed[row] or b"", first_ms, last_ms, until_ms)
+            packed[row] = packed_tombstone(unsqueeze(packed[row] or b""), first_ms, last_ms, until_ms)
         self.changed.update(rows.tolist())
         columns.next_ms[rows], columns.wake_ms[rows] = NEVER, forget_ms
         columns.plain[rows], columns.more[rows], columns.ends[rows] = False, 0, Ends.FORGOTTEN
@@ -162,7 +162,7 @@ class PackedMemory:
         if found is None:
             packed = self.packed[row]
             assert packed is not None
-            found = self.in_hand[row] = unpack_slot(packed)
+            found = self.in_hand[row] = unpack_slot(unsqueeze(packed))
         columns = self.columns
         if columns.more[row]:
             (event,) = found[1].open
@@ -190,8 +190,8 @@ class PackedMemory:
     def empty_all(self, rows: Ints) -> None:
         """Forget slots, none of which is in hand."""
         columns, emptied = self.columns, rows.tolist()
-        for row, number in zip(emptied, columns.hash[rows].tolist(), strict=True):
-            del self._rows[number]
+        self._rows.take_out(columns.hash[rows])
+        for row in emptied:
             self.packed[row] = None
         self.changed.difference_update(emptied)
         columns.wake_ms[rows] = columns.next_ms[rows] = NEVER
@@ -215,7 +215,7 @@ class PackedMemory:
         return row
 
     def _is_used(self, row: int) -> bool:
-        return self._rows.get(int(self.columns.hash[row])) == row
+        return self._rows.of(int(self.columns.hash[row])) == row
 
     # ---- columns ------------------------------------------------------------------------------------------------------
 
@@ -258,12 +258,12 @@ class PackedMemory:
         at, slot = self.in_hand.pop(row)
         self._fresh[row] = self._numbers(row, at, slot, topic)
         self.stale.discard(row)
-        self.packed[row] = pack_slot(at, slot)
+        self.packed[row] = squeeze(pack_slot(at, slot))
 
     def put(self, number: int, at: Address, packed: bytes, new: NewEvent) -> int:
         """Put a slot here that was never in hand, with one event that just came. Returns its row."""
         row = self._lay(number, at)
-        self.packed[row] = packed
+        self.packed[row] = squeeze(packed)
         salt, next_ms, published_ms, sources, entered_ms, ends = new
         self._fresh[row] = (next_ms, next_ms, True, salt, published_ms, published_ms, sources, entered_ms, ends)
         return row
@@ -272,8 +272,9 @@ class PackedMemory:
         """Put all slots back."""
         assert not self.stale, "what became of the slots in hand is not in their columns"
         for row, (at, slot) in self.in_hand.items():
-            self.packed[row] = pack_slot(at, slot)
+            self.packed[row] = squeeze(pack_slot(at, slot))
         self.in_hand.clear()
+        self._rows.settle()
 
     # ---- tables -------------------------------------------------------------------------------------------------------
 
@@ -305,7 +306,7 @@ class PackedMemory:
         """Hold the columns and tables to the slots; `AssertionError` where they differ. Timers follow from the plan."""
         for row, packed in enumerate(self.packed):
             if self._is_used(row):
-                at, slot = self.in_hand.get(row) or unpack_slot(packed or b"")
+                at, slot = self.in_hand.get(row) or unpack_slot(unsqueeze(packed or b""))
                 assert self.columns.hash[row] == event_hash(self.secret, at), (row, at)
                 assert self.places[self.columns.place[row]] == at.place, (row, at)
                 if row not in self.stale:
@@ -350,9 +351,8 @@ class PackedMemory:
     # ---- from patches -------------------------------------------------------------------------------------------------
 
     def remove(self, rows: Ints) -> None:
-        for row in rows.tolist():
-            if row < len(self.packed) and self._is_used(row):
-                self.empty(row)
+        rows = rows[rows < len(self.packed)]
+        self.empty_all(rows[self.columns.hash[rows] != 0])
         self.begin_notes()
         self.forgotten.clear()
 
@@ -365,7 +365,7 @@ class PackedMemory:
 
     def find_rows(self, rows: Ints) -> None:
         """Rows have got their columns: they can be found by them."""
-        self._rows.update(zip(self.columns.hash[rows].tolist(), rows.tolist(), strict=True))
+        self._rows.add(self.columns.hash[rows], rows)
 
     def compact(self) -> None:
         """Take the empty rows out. All others get new numbers, in their order."""
@@ -378,11 +378,11 @@ class PackedMemory:
         new[rows] = np.arange(len(rows), dtype=np.int32)
         self.facts.renumber(new)
         self.sources.renumber(new)
-        self.packed = [self.packed[row] for row in rows]
+        self.packed = [self.packed[row] for row in rows.tolist()]
         old, self.columns = self.columns, Columns()
         self.columns.grow(len(rows))
         for name in Columns.NAMES:
             getattr(self.columns, name)[: len(rows)] = getattr(old, name)[rows]
-        self._rows = {}
+        self._rows = RowTable()
         self.find_rows(np.arange(len(rows)))
         self._oldest = 0

@@ -17,6 +17,7 @@ from streaming.batch.arrays import Ints
 from streaming.batch.columns import Columns
 from streaming.batch.hashing import event_hash
 from streaming.batch.memory import PackedMemory
+from streaming.batch.squeeze import unsqueeze
 from streaming.batch.store import Bucket
 from streaming.batch.tables import SortedTable
 from streaming.broker.state import NEVER, BucketState, Filter
@@ -120,15 +121,14 @@ def _look(number: int, shelf: PackedMemory) -> tuple[Ints, ...]:
     assert not shelf.in_hand
     rows = shelf.rows()
     opened_ms, held, size = [], [], []
-    for row in rows:
+    for row in rows.tolist():
         packed = shelf.packed[row]
         assert packed is not None
-        _, slot = unpack_slot(packed)
+        _, slot = unpack_slot(unsqueeze(packed))
         opened_ms.append(min((event.opened_ms for event in slot.open), default=NEVER))
         held.append(slot.held)
         size.append(slot.size)
-    here = _ints(rows)
-    return np.full(len(rows), number), here, shelf.columns.hash[here], _ages(opened_ms), _ints(held), _ints(size)
+    return np.full(len(rows), number), rows, shelf.columns.hash[rows], _ages(opened_ms), _ints(held), _ints(size)
 
 
 def _ages(opened_ms: list[int]) -> Ints:

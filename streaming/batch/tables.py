@@ -72,3 +72,74 @@ class SortedTable:
     def _keep(self, kept: Bools) -> None:
         if not kept.all():
             self.keys, self.owner, self.beside = self.keys[kept], self.owner[kept], self.beside[kept]
+
+
+class RowTable:
+    """The row of each number. What was added since the table was last settled stands apart, so that adding one is cheap."""
+
+    __slots__ = ("_count", "_keys", "_new", "_rows")
+
+    def __init__(self) -> None:
+        self._keys: Ints = np.empty(0, dtype=np.int64)
+        self._rows: npt.NDArray[np.int32] = np.empty(0, dtype=np.int32)
+        """Negative where a number was taken out."""
+        self._new: dict[int, int] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __setitem__(self, number: int, row: int) -> None:
+        """Add a number that is not here."""
+        self._new[number] = row
+        self._count += 1
+
+    def of(self, number: int) -> int:
+        """Its row; -1 if it is not here."""
+        if (row := self._new.get(number)) is not None:
+            return row
+        at = int(self._keys.searchsorted(number))
+        return int(self._rows[at]) if at < len(self._keys) and self._keys[at] == number else -1
+
+    def all_of(self, numbers: Ints) -> Ints:
+        """Their rows."""
+        found = np.full(len(numbers), -1, dtype=np.int64)
+        if len(self._keys):
+            at = self._keys.searchsorted(numbers)
+            at[at == len(self._keys)] = 0
+            here = self._keys[at] == numbers
+            found[here] = self._rows[at[here]]
+        if self._new:
+            for place in np.flatnonzero(found < 0).tolist():
+                found[place] = self._new.get(int(numbers[place]), -1)
+        return found
+
+    def add(self, numbers: Ints, rows: Ints) -> None:
+        """Add numbers, some of which may be here."""
+        new = self.all_of(numbers) < 0
+        self._new.update(zip(numbers[new].tolist(), rows[new].tolist(), strict=True))
+        self._count += int(new.sum())
+        self.settle()
+
+    def take_out(self, numbers: Ints) -> None:
+        """Forget numbers that are here."""
+        for number in numbers.tolist():
+            if self._new.pop(number, None) is None:
+                self._rows[self._keys.searchsorted(number)] = -1
+        self._count -= len(numbers)
+
+    def settle(self) -> None:
+        """Put everything in order."""
+        kept = self._rows >= 0
+        if not kept.all():
+            self._keys, self._rows = self._keys[kept], self._rows[kept]
+        if self._new:
+            numbers, rows = np.array(sorted(self._new.items()), dtype=np.int64).T
+            at = self._keys.searchsorted(numbers)
+            self._keys, self._rows = np.insert(self._keys, at, numbers), np.insert(self._rows, at, rows)
+            self._new.clear()
+
+    def rows(self) -> Ints:
+        """All of them, in order."""
+        old = self._rows[self._rows >= 0].astype(np.int64)
+        return np.sort(np.concatenate([old, np.fromiter(self._new.values(), dtype=np.int64, count=len(self._new))]))

@@ -54,7 +54,7 @@ def test_a_memory_is_as_it_should_be_packed_in_hand_and_counted_in():
     kept.pack()
     kept.compact()
     kept.validate(PLAN)
-    assert kept.rows() == [0]
+    assert kept.rows().tolist() == [0]
 
 
 @pytest.mark.parametrize("name", sorted({*Columns.NAMES} - {"more"}))

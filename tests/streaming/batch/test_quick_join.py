@@ -17,6 +17,7 @@ from streaming.batch.memory import PackedMemory, is_one
 from streaming.batch.quick_join import adds, opens, restated
 from streaming.batch.reading import numbers_of
 from streaming.batch.report import Report
+from streaming.batch.squeeze import unsqueeze
 from streaming.broker.desk import Desk
 from streaming.broker.state import BucketState, Rules
 from streaming.broker.state_codec import pack_slot, unpack_slot
@@ -79,7 +80,7 @@ class Desks:
 
     def _check_columns(self) -> None:
         """What was packed without ever being in hand has the bytes it would have, and its columns say the same."""
-        for packed in filter(None, self.shelf.packed):
+        for packed in map(unsqueeze, filter(None, self.shelf.packed)):
             assert pack_slot(*unpack_slot(packed)) == packed
         self.shelf.refresh(self.plan)
         if not self.quick.noted:  # who reported is in the table of sources when the batch ends

@@ -188,7 +188,7 @@ def test_each_slot_is_in_the_bucket_its_hash_chooses_and_in_its_order_of_age(tmp
     service.migrate(count)
     for number, bucket in enumerate(service.all()):
         shelf = bucket.shelf
-        assert [int(shelf.columns.hash[row]) % count for row in shelf.rows()] == [number] * len(shelf)
+        assert [int(shelf.columns.hash[row]) % count for row in shelf.rows().tolist()] == [number] * len(shelf)
         assert [shelf.places[place] for place in shelf.columns.place[shelf.rows()]] == [at[:2] for at in shelf]
         opened = [slot.open[0].opened_ms for slot in shelf.values()]
         assert opened == sorted(opened)

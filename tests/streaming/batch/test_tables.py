@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streaming.batch.tables import SortedTable
+from streaming.batch.tables import RowTable, SortedTable
 
 ENDS = [-(2**63), 2**63 - 1]
 keys = st.integers(-3, 12) | st.sampled_from(ENDS)
@@ -109,3 +109,38 @@ def test_rows_that_no_table_has_may_be_dropped():
     kept = table((1, 0, 0))
     kept.drop([9])
     assert sorted(content(kept)) == [1]
+
+
+numbers = st.integers(-3, 12) | st.sampled_from(ENDS)
+steps = st.one_of(
+    st.tuples(st.just("put"), numbers),
+    st.tuples(st.just("add"), st.sets(numbers, max_size=5)),
+    st.tuples(st.just("take out"), st.sets(numbers, max_size=5)),
+    st.tuples(st.just("settle")),
+)
+
+
+@given(st.lists(steps, max_size=20))
+def test_a_table_of_rows_is_a_dict(taken):
+    made, kept, row = RowTable(), {}, 0
+    for step in taken:
+        match step:
+            case "put", number if number not in kept:
+                made[number] = kept[number] = row
+            case "add", several:
+                new = {number: kept.get(number, row + n) for n, number in enumerate(several)}
+                made.add(np.array(list(new), dtype=np.int64), np.array(list(new.values()), dtype=np.int64))
+                kept |= new
+            case "take out", several:
+                here = [number for number in several if number in kept]
+                made.take_out(np.array(here, dtype=np.int64))
+                for number in here:
+                    del kept[number]
+            case ("settle",):
+                made.settle()
+        row += 10
+        asked = [*range(-3, 13), *ENDS]
+        assert [made.of(number) for number in asked] == [kept.get(number, -1) for number in asked]
+        assert made.all_of(np.array(asked, dtype=np.int64)).tolist() == [kept.get(number, -1) for number in asked]
+        assert made.rows().tolist() == sorted(kept.values())
+        assert len(made) == len(kept)
