@@ -53,7 +53,7 @@ class PackedMemory:
         """Fewer claims fill no register."""
         self.columns = Columns()
         self.packed: list[bytes | None] = []
-        """Squeezed; None where the row is empty, or its slot has never been packed."""
+        """Squeezed, when the batch has ended; None where the row is empty, or its slot has never been packed."""
         self.facts = SortedTable()
         """Known facts, with the published time of the report that stated them first."""
         self.sources = SortedTable()
@@ -61,6 +61,8 @@ class PackedMemory:
         self._place_of: dict[tuple[str, str], int] = {}
         self._rows = RowTable()
         """By the hash of an event key."""
+        self._loose: set[int] = set()
+        """Rows that have been packed in this batch."""
         self.in_hand: dict[int, tuple[Address, Slot]] = {}
         self.stale: set[int] = set()
         """Rows whose slots are in hand, and whose columns do not say yet what became of them."""
@@ -258,12 +260,14 @@ class PackedMemory:
         at, slot = self.in_hand.pop(row)
         self._fresh[row] = self._numbers(row, at, slot, topic)
         self.stale.discard(row)
-        self.packed[row] = squeeze(pack_slot(at, slot))
+        self.packed[row] = pack_slot(at, slot)
+        self._loose.add(row)
 
     def put(self, number: int, at: Address, packed: bytes, new: NewEvent) -> int:
         """Put a slot here that was never in hand, with one event that just came. Returns its row."""
         row = self._lay(number, at)
-        self.packed[row] = squeeze(packed)
+        self.packed[row] = packed
+        self._loose.add(row)
         salt, next_ms, published_ms, sources, entered_ms, ends = new
         self._fresh[row] = (next_ms, next_ms, True, salt, published_ms, published_ms, sources, entered_ms, ends)
         return row
@@ -272,8 +276,13 @@ class PackedMemory:
         """Put all slots back."""
         assert not self.stale, "what became of the slots in hand is not in their columns"
         for row, (at, slot) in self.in_hand.items():
-            self.packed[row] = squeeze(pack_slot(at, slot))
+            self.packed[row] = pack_slot(at, slot)
+        self._loose.update(self.in_hand)
         self.in_hand.clear()
+        for row in self._loose:
+            if packed := self.packed[row]:
+                self.packed[row] = squeeze(packed)
+        self._loose.clear()
         self._rows.settle()
 
     # ---- tables -------------------------------------------------------------------------------------------------------

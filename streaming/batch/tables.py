@@ -77,13 +77,15 @@ class SortedTable:
 class RowTable:
     """The row of each number. What was added since the table was last settled stands apart, so that adding one is cheap."""
 
-    __slots__ = ("_count", "_keys", "_new", "_rows")
+    __slots__ = ("_asked", "_count", "_keys", "_new", "_rows")
 
     def __init__(self) -> None:
         self._keys: Ints = np.empty(0, dtype=np.int64)
         self._rows: npt.NDArray[np.int32] = np.empty(0, dtype=np.int32)
         """Negative where a number was taken out."""
         self._new: dict[int, int] = {}
+        self._asked: dict[int, int] = {}
+        """What was looked up lately among those in order: it will be asked for again."""
         self._count = 0
 
     def __len__(self) -> int:
@@ -98,6 +100,8 @@ class RowTable:
         """Its row; -1 if it is not here."""
         if (row := self._new.get(number)) is not None:
             return row
+        if (row := self._asked.get(number)) is not None:
+            return row
         at = int(self._keys.searchsorted(number))
         return int(self._rows[at]) if at < len(self._keys) and self._keys[at] == number else -1
 
@@ -109,6 +113,7 @@ class RowTable:
             at[at == len(self._keys)] = 0
             here = self._keys[at] == numbers
             found[here] = self._rows[at[here]]
+        self._asked.update(zip(numbers.tolist(), found.tolist(), strict=True))
         if self._new:
             for place in np.flatnonzero(found < 0).tolist():
                 found[place] = self._new.get(int(numbers[place]), -1)
@@ -126,6 +131,7 @@ class RowTable:
         for number in numbers.tolist():
             if self._new.pop(number, None) is None:
                 self._rows[self._keys.searchsorted(number)] = -1
+                self._asked.pop(number, None)
         self._count -= len(numbers)
 
     def settle(self) -> None:
@@ -138,6 +144,7 @@ class RowTable:
             at = self._keys.searchsorted(numbers)
             self._keys, self._rows = np.insert(self._keys, at, numbers), np.insert(self._rows, at, rows)
             self._new.clear()
+        self._asked.clear()
 
     def rows(self) -> Ints:
         """All of them, in order."""
