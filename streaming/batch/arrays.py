@@ -25,3 +25,17 @@ def slices(starts: Ints, index: Ints) -> Ints:
     within = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
     found: Ints = np.repeat(starts[index], count) + within
     return found
+
+
+def running_max(values: Ints, new: Bools) -> Ints:
+    """The running maximum, beginning anew where ``new`` is true."""
+    if not len(values):
+        return values
+    group = np.cumsum(new)
+    # Lift each group above the one before, so that one maximum over all of them cannot reach back.
+    low = values.min()
+    span = int(values.max() - low) + 1
+    if span * int(group[-1]) < 2**62:
+        lifted: Ints = np.maximum.accumulate(values - low + group * span) - group * span + low
+        return lifted
+    return np.concatenate([np.maximum.accumulate(part) for part in np.split(values, np.flatnonzero(new)[1:])])

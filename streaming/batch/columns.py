@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -69,14 +69,3 @@ class Columns:
             column = getattr(self, name)
             empty = NEVER if name in ("wake_ms", "next_ms") else 0
             setattr(self, name, np.concatenate([column, np.full(more, empty, dtype=column.dtype)]))
-
-
-class NewEvent(NamedTuple):
-    """What columns are to say of an event that one report is known of, and none of whose fields is full."""
-
-    salt: int
-    next_ms: int
-    published_ms: int
-    sources: int
-    entered_ms: int
-    ends: Ends

@@ -50,8 +50,10 @@ class Handling(StrEnum):
 
     COUNTED = "counted"
     """From numbers alone."""
+    AT_ONCE = "at-once"
+    """With all that the batch says of its event, which is of the usual kind."""
     QUICK = "quick"
-    """By the short way for news of the usual kind."""
+    """One by one, by a short way."""
     OPENED = "opened"
     """As `step` takes it in."""
 
@@ -67,10 +69,15 @@ class Course:
     """By position, the number of a `Why`."""
     others: Ints
     """Rows that are no plain messages: each is taken in in its turn."""
+    until_ms: int
+    """No timer fires in this part that is set for later."""
+    usual: Bools
+    """By event, whether something is opened for it, and all that is said of it may be taken in at once."""
 
     @staticmethod
-    def of(lo: int, hi: int, judged: Judged, others: Ints) -> Course:
-        return Course(lo, hi, judged, np.full(len(judged.index), _COUNTED, dtype=np.int8), others)
+    def of(lo: int, hi: int, judged: Judged, others: Ints, until_ms: int) -> Course:
+        why, usual = np.full(len(judged.index), _COUNTED, dtype=np.int8), np.ones(len(judged.shelf_row), dtype=bool)
+        return Course(lo, hi, judged, why, others, until_ms, usual)
 
     @property
     def open(self) -> Bools:
@@ -82,19 +89,15 @@ class Course:
         """Those that are chosen are opened, unless they are already."""
         self.why[chosen & (self.why == _COUNTED)] = _CODES[why]
 
+    def open_all_for(self, why: Why, events: Bools) -> None:
+        """So are all messages about these events, which are not usual."""
+        self.open_for(why, events[self.judged.event])
+        self.usual &= ~events
+
     @property
     def tracked(self) -> Bools:
         """By event, whether any of its messages is opened: the others are counted all at once."""
         found: Bools = np.bincount(self.judged.event[self.open], minlength=len(self.judged.shelf_row)) > 0
-        return found
-
-    @property
-    def lone(self) -> Bools:
-        """By event, whether its opening is all that is opened of it."""
-        opening = self.judged.opening & (self.why == _CODES[Why.NEW_EVENT])
-        events = len(self.judged.shelf_row)
-        opened = np.bincount(self.judged.event[self.open], minlength=events)
-        found: Bools = (np.bincount(self.judged.event[opening], minlength=events) == 1) & (opened == 1)
         return found
 
     @property

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streaming.batch.arrays import Bools, Ints
+from streaming.batch.arrays import Bools, Ints, running_max
 from streaming.batch.memory import PackedMemory
 from streaming.batch.rows import NO_SOURCE, NOT_SAID, Rows
 
@@ -38,6 +38,13 @@ class Judged:
     """Whether it was published too far in the future."""
     unknown_facts: Ints
     """How many of its facts are new."""
+    reports: Ints
+    """How many messages about the event there are, up to this one."""
+    sources: Ints
+    """How many of them are the first of their source."""
+    first_ms: Ints
+    """The earliest published time of them; and the latest."""
+    last_ms: Ints
 
 
 def judge(rows: Rows, lo: int, hi: int, shelf: PackedMemory, ahead_ms: int) -> Judged:
@@ -53,6 +60,11 @@ def judge(rows: Rows, lo: int, hi: int, shelf: PackedMemory, ahead_ms: int) -> J
     starts = np.searchsorted(event, np.arange(len(numbers) + 1))
     opening = np.zeros(len(index), dtype=bool)
     opening[starts[:-1][shelf_row < 0]] = True
+    begins = np.zeros(len(index), dtype=bool)
+    begins[starts[:-1]] = True
+    first = starts[:-1][event]
+    new_source = _new_sources(rows.source[index], event, shelf_row, shelf)
+    sources: Ints = np.cumsum(new_source)
     return Judged(
         index=index,
         starts=starts,
@@ -60,10 +72,14 @@ def judge(rows: Rows, lo: int, hi: int, shelf: PackedMemory, ahead_ms: int) -> J
         shelf_row=shelf_row,
         published_ms=published_ms,
         source=rows.source[index],
-        new_source=_new_sources(rows.source[index], event, shelf_row, shelf),
+        new_source=new_source,
         opening=opening,
         ahead=published_ms - append_ms > ahead_ms,
         unknown_facts=_unknown_facts(rows, index, event, shelf_row, published_ms, shelf),
+        reports=np.arange(len(index)) - first + 1,
+        sources=sources - sources[first] + new_source[first],
+        first_ms=-running_max(-published_ms, begins),
+        last_ms=running_max(published_ms, begins),
     )
 
 

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 
 from streaming.batch.arrays import Ints
-from streaming.batch.columns import REFRESHED, Columns, Ends, NewEvent
+from streaming.batch.brief import Brief, write_brief
+from streaming.batch.columns import REFRESHED, Columns, Ends
 from streaming.batch.hashing import event_hash, salt_of
 from streaming.batch.notes import Notes
-from streaming.batch.squeeze import squeeze, unsqueeze
+from streaming.batch.stowing import stow, stowed_tombstone, unstow
 from streaming.batch.tables import RowTable, SortedTable
 from streaming.broker.state import NEVER, Slot
-from streaming.broker.state_codec import pack_slot, packed_tombstone, unpack_slot
 from streaming.model.address import Address
 from tidings.registers import Bounds, Join, Register
 from tidings.topic import Topic
@@ -53,7 +53,7 @@ class PackedMemory:
         """Fewer claims fill no register."""
         self.columns = Columns()
         self.packed: list[bytes | None] = []
-        """Squeezed, when the batch has ended; None where the row is empty, or its slot has never been packed."""
+        """As `stow` has them; None where the row is empty, or its slot has never been packed."""
         self.facts = SortedTable()
         """Known facts, with the published time of the report that stated them first."""
         self.sources = SortedTable()
@@ -61,8 +61,6 @@ class PackedMemory:
         self._place_of: dict[tuple[str, str], int] = {}
         self._rows = RowTable()
         """By the hash of an event key."""
-        self._loose: set[int] = set()
-        """Rows that have been packed in this batch."""
         self.in_hand: dict[int, tuple[Address, Slot]] = {}
         self.stale: set[int] = set()
         """Rows whose slots are in hand, and whose columns do not say yet what became of them."""
@@ -146,7 +144,7 @@ class PackedMemory:
         columns, packed = self.columns, self.packed
         spans = columns.first_ms[rows].tolist(), columns.last_ms[rows].tolist()
         for row, first_ms, last_ms, until_ms in zip(rows.tolist(), *spans, forget_ms.tolist(), strict=True):
-            packed[row] = packed_tombstone(unsqueeze(packed[row] or b""), first_ms, last_ms, until_ms)
+            packed[row] = stowed_tombstone(packed[row] or b"", first_ms, last_ms, until_ms)
         self.changed.update(rows.tolist())
         columns.next_ms[rows], columns.wake_ms[rows] = NEVER, forget_ms
         columns.plain[rows], columns.more[rows], columns.ends[rows] = False, 0, Ends.FORGOTTEN
@@ -164,7 +162,7 @@ class PackedMemory:
         if found is None:
             packed = self.packed[row]
             assert packed is not None
-            found = self.in_hand[row] = unpack_slot(unsqueeze(packed))
+            found = self.in_hand[row] = unstow(packed)
         columns = self.columns
         if columns.more[row]:
             (event,) = found[1].open
@@ -260,29 +258,25 @@ class PackedMemory:
         at, slot = self.in_hand.pop(row)
         self._fresh[row] = self._numbers(row, at, slot, topic)
         self.stale.discard(row)
-        self.packed[row] = pack_slot(at, slot)
-        self._loose.add(row)
+        self.packed[row] = stow(at, slot)
 
-    def put(self, number: int, at: Address, packed: bytes, new: NewEvent) -> int:
-        """Put a slot here that was never in hand, with one event that just came. Returns its row."""
-        row = self._lay(number, at)
-        self.packed[row] = packed
-        self._loose.add(row)
-        salt, next_ms, published_ms, sources, entered_ms, ends = new
-        self._fresh[row] = (next_ms, next_ms, True, salt, published_ms, published_ms, sources, entered_ms, ends)
+    def keep(self, row: int, number: int, brief: Brief, salt: int, next_ms: int) -> int:
+        """Keep an event that was not in hand as it is now; a new one, if ``row`` is negative. Returns its row."""
+        if row < 0:
+            row = self._lay(number, brief.at)
+        else:
+            self.columns.more[row] = 0
+        self.packed[row] = write_brief(brief)
+        said = next_ms, next_ms, True, salt, brief.first_ms, brief.last_ms, brief.sources, brief.origin.append_ms, brief.ends()
+        self._fresh[row] = said
         return row
 
     def pack(self) -> None:
         """Put all slots back."""
         assert not self.stale, "what became of the slots in hand is not in their columns"
         for row, (at, slot) in self.in_hand.items():
-            self.packed[row] = pack_slot(at, slot)
-        self._loose.update(self.in_hand)
+            self.packed[row] = stow(at, slot)
         self.in_hand.clear()
-        for row in self._loose:
-            if packed := self.packed[row]:
-                self.packed[row] = squeeze(packed)
-        self._loose.clear()
         self._rows.settle()
 
     # ---- tables -------------------------------------------------------------------------------------------------------
@@ -315,7 +309,7 @@ class PackedMemory:
         """Hold the columns and tables to the slots; `AssertionError` where they differ. Timers follow from the plan."""
         for row, packed in enumerate(self.packed):
             if self._is_used(row):
-                at, slot = self.in_hand.get(row) or unpack_slot(unsqueeze(packed or b""))
+                at, slot = self.in_hand.get(row) or unstow(packed or b"")
                 assert self.columns.hash[row] == event_hash(self.secret, at), (row, at)
                 assert self.places[self.columns.place[row]] == at.place, (row, at)
                 if row not in self.stale:

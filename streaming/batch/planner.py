@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from streaming.batch.arrays import Bools, Ints
 from streaming.batch.course import Course, Why
-from streaming.batch.ground import Grounds
+from streaming.batch.ground import Ground, Grounds
 from streaming.batch.judge import Judged, judge
 from streaming.batch.memory import PackedMemory
 from streaming.batch.rows import Rows
-from streaming.broker.state import Rules
+from streaming.broker.state import BucketState, Rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +50,12 @@ def sums_of(judged: Judged, append_ms: Ints, starts: Ints) -> Sums:
     )
 
 
-def plan(shelf: PackedMemory, grounds: Grounds, rules: Rules, size: int, rows: Rows, lo: int, hi: int) -> Course:
-    """The plan for the rows from ``lo`` to ``hi``. ``size`` is how much the bucket remembers."""
+def plan(shelf: PackedMemory, grounds: Grounds, rules: Rules, state: BucketState, rows: Rows, lo: int, hi: int) -> Course:
+    """The plan for the rows from ``lo`` to ``hi``."""
     judged = judge(rows, lo, hi, shelf, rules.ahead_ms)
-    course = Course.of(lo, hi, judged, np.flatnonzero(~rows.plain[lo:hi]) + lo)
+    # The lowest mark cannot be beyond the highest there is.
+    until_ms = max(int(rows.append_ms[lo:hi].max(initial=0)), state.clock_ms, *state.marks.values(), 0)
+    course = Course.of(lo, hi, judged, np.flatnonzero(~rows.plain[lo:hi]) + lo, until_ms)
     row, event, columns = judged.shelf_row, judged.event, shelf.columns
     append_ms = rows.append_ms[judged.index]
     known = row >= 0
@@ -60,17 +63,33 @@ def plan(shelf: PackedMemory, grounds: Grounds, rules: Rules, size: int, rows: R
     course.open_for(Why.NEW_EVENT, judged.opening)
     course.open_for(Why.NEW_FACT, judged.unknown_facts > 0)
     if len(row):
-        course.open_for(Why.UNUSUAL, (known & ~columns.plain[row])[event])
-        course.open_for(Why.NOT_GATHERED, (known & ~_gathered(shelf, grounds)[columns.place[row]])[event])
+        course.open_all_for(Why.UNUSUAL, known & ~columns.plain[row])
+        course.open_all_for(
+            Why.NOT_GATHERED, known & ~_of_places(shelf, grounds, lambda ground: ground.gathers)[columns.place[row]]
+        )
         course.open_for(Why.READ_LATE, known[event] & (append_ms <= columns.entered_ms[row][event]))
-    course.open_for(Why.TOUCHED, np.isin(rows.event[judged.index[judged.starts[:-1]]], rows.event[course.others])[event])
+    course.open_all_for(Why.TOUCHED, np.isin(rows.event[judged.index[judged.starts[:-1]]], rows.event[course.others]))
     sums = sums_of(judged, append_ms, judged.starts[:-1])
-    course.open_for(Why.NO_FIT, ~fits(shelf, grounds, rules, row, sums)[event])
+    course.open_all_for(Why.NO_FIT, ~fits(shelf, grounds, rules, row, sums))
     if len(row):
+        _keep_usual(course, shelf, grounds, rows, sums)
         course.open_for(Why.TIMER, (~course.tracked & ~(known & (columns.next_ms[row] > sums.latest_ms)))[event])
-    if size + int(course.open.sum()) + len(course.others) > rules.open_events:
-        course.open_for(Why.NO_ROOM, np.ones(len(event), dtype=bool))
+    if state.size + int(course.open.sum()) + len(course.others) > rules.open_events:
+        course.open_all_for(Why.NO_ROOM, np.ones(len(row), dtype=bool))
     return course
+
+
+def _keep_usual(course: Course, shelf: PackedMemory, grounds: Grounds, rows: Rows, sums: Sums) -> None:
+    """Leave those events out of which something may have to be done in between: by a timer, by the order in which reports
+    entered, or for somebody who asks for more than a cadence."""
+    judged, columns = course.judged, shelf.columns
+    row, known = judged.shelf_row, judged.shelf_row >= 0
+    quiet = _of_places(shelf, grounds, lambda ground: ground.quiet and not ground.cut_off)[columns.place[row]]
+    course.usual &= course.tracked & (~known | (quiet & (columns.next_ms[row] > course.until_ms)))
+    course.usual &= ~known | (sums.earliest_ms > columns.entered_ms[row])
+    course.usual[judged.event[judged.ahead]] = False
+    if (np.diff(rows.append_ms[course.lo : course.hi]) < 0).any():
+        course.usual[:] = False
 
 
 def fits(shelf: PackedMemory, grounds: Grounds, rules: Rules, row: Ints, sums: Sums) -> Bools:
@@ -88,6 +107,6 @@ def fits(shelf: PackedMemory, grounds: Grounds, rules: Rules, row: Ints, sums: S
     return found
 
 
-def _gathered(shelf: PackedMemory, grounds: Grounds) -> Bools:
-    """By place of the shelf."""
-    return np.array([grounds.at(*place).gathers for place in shelf.places] or [False])
+def _of_places(shelf: PackedMemory, grounds: Grounds, holds: Callable[[Ground], bool]) -> Bools:
+    """What holds at each place of the shelf."""
+    return np.array([holds(grounds.at(*place)) for place in shelf.places] or [False])

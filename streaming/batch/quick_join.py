@@ -1,4 +1,5 @@
-"""The usual way of news: a report that opens an event, or adds fields to one, and disputes nothing.
+"""A short way of news where an event cannot be taken in at once: a report that opens one, or adds fields to one, and disputes
+nothing.
 
 It does what `streaming.broker.gathering` does for such a report, looking only at the facts that are new. Whatever is unusual
 about a report is left to that.
@@ -9,12 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import TypeAlias
 
-from streaming.batch.columns import NewEvent
 from streaming.batch.desk import BatchDesk
 from streaming.batch.ground import Ground
-from streaming.batch.hashing import salt_from, salt_of
-from streaming.batch.opening import opened
-from streaming.batch.quick_tell import let_leave
+from streaming.batch.hashing import salt_of
 from streaming.batch.report import Report
 from streaming.batch.rows import NO_SOURCE
 from streaming.broker import gathering
@@ -40,8 +38,6 @@ def opens(desk: BatchDesk, ground: Ground, report: Report) -> Known | None:
     late = published_ms + ground.timing.window_ms <= append_ms
     if late or ground.cut_off or len(fields) > rules.event_fields or not ground.takes(fields, rules.bounds.conflicts):
         return None
-    if ground.quiet and desk.state.size < rules.open_events and rules.sources:
-        return _opens_quietly(desk, ground, report)
     message_id = report.message.message_id
     at = Address(ground.broker, report.message.topic, report.message.key)
     origin = Origin(report.kafka_topic, report.partition, report.offset, append_ms)
@@ -53,30 +49,6 @@ def opens(desk: BatchDesk, ground: Ground, report: Report) -> Known | None:
     _note(desk, ground, event, fields, report)
     make_room(desk, append_ms)
     return desk.row_of(event), salt_of(event)
-
-
-def _opens_quietly(desk: BatchDesk, ground: Ground, report: Report) -> Known:
-    """What it becomes is put away at once: the slot is packed, and what is told of it written."""
-    message, source = report.message, report.source
-    found = opened(ground, report, ground.concerned(message.key, message.fields) if message.fields else [])
-    salt = salt_from(found.opening)
-    new = NewEvent(salt, found.next_ms, report.published_ms, int(source != NO_SOURCE), report.append_ms, found.ends)
-    row = desk.shelf.put(report.number, found.at, found.packed, new)
-    desk.state.size += 1
-    if source != NO_SOURCE:
-        desk.noted[source ^ salt] = row, salt
-    if not message.fields:
-        desk.enter_known(ground.broker, ground.name, 1)
-        return row, salt
-    books = desk.books(ground.broker)
-    books.received += 1
-    if found.reason is None:
-        books.outcomes[_HELD] += 1
-    else:
-        books.outcomes[Outcome.TOLD, found.reason] += 1
-        books.notifications[found.reason] += len(found.told)
-        desk.outputs += found.told
-    return row, salt
 
 
 def restated(event: OpenEvent, report: Report, bounds: Bounds) -> dict[str, Register] | None:
@@ -144,7 +116,4 @@ def _note(desk: BatchDesk, ground: Ground, event: OpenEvent, news: Collection[st
     books.outcomes[_HELD] += 1
     event.held += 1
     event.held_fields.update(news)
-    if ground.quiet:
-        let_leave(desk, ground, event, report.append_ms)
-    else:
-        gathering.let_leave(desk, event, ground.topic, report.append_ms)
+    gathering.let_leave(desk, event, ground.topic, report.append_ms)

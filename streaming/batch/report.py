@@ -26,6 +26,12 @@ class Report(NamedTuple):
     """The append time, if it does not say."""
     source: int
     unknown_facts: int
+    reports: int
+    """How many messages of the batch about the event there are, up to this one; how many sources they add; and the first and
+    last of their published times."""
+    sources: int
+    first_ms: int
+    last_ms: int
     message: Message
 
 
@@ -36,6 +42,7 @@ def reports_of(rows: Rows, judged: Judged, positions: Ints) -> dict[int, Report]
     columns = (
         *(index, positions, rows.event[index], rows.kafka_topic[index], rows.partition[index], rows.offset[index]),
         *(rows.append_ms[index], judged.published_ms[positions], judged.source[positions], judged.unknown_facts[positions]),
+        *(judged.reports[positions], judged.sources[positions], judged.first_ms[positions], judged.last_ms[positions]),
         rows.message[index],
     )
     found = map(Report._make, zip(*(column.tolist() for column in columns), strict=True))

@@ -17,11 +17,10 @@ from streaming.batch.arrays import Ints
 from streaming.batch.columns import Columns
 from streaming.batch.hashing import event_hash
 from streaming.batch.memory import PackedMemory
-from streaming.batch.squeeze import unsqueeze
 from streaming.batch.store import Bucket
+from streaming.batch.stowing import unstow
 from streaming.batch.tables import SortedTable
 from streaming.broker.state import NEVER, BucketState, Filter
-from streaming.broker.state_codec import unpack_slot
 from streaming.model.address import Address
 from streaming.model.books import Books
 from streaming.model.outputs import MessageReason, Outcome
@@ -124,7 +123,7 @@ def _look(number: int, shelf: PackedMemory) -> tuple[Ints, ...]:
     for row in rows.tolist():
         packed = shelf.packed[row]
         assert packed is not None
-        _, slot = unpack_slot(unsqueeze(packed))
+        _, slot = unstow(packed)
         opened_ms.append(min((event.opened_ms for event in slot.open), default=NEVER))
         held.append(slot.held)
         size.append(slot.size)

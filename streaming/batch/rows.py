@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from streaming.batch.arrays import Bools, Ints, Objects, slices, starts_of
+from streaming.batch.arrays import Bools, Ints, Objects, running_max, slices, starts_of
 from streaming.batch.texts import Texts
 from streaming.model.entry import Entry, Origin
 from streaming.wire.inputs import MARK, MESSAGE, TICK
@@ -95,7 +95,7 @@ def in_log_order(columns: Mapping[str, Any], facts: Ints, count: Ints, texts: Te
     new = np.ones(len(place), dtype=bool)
     new[1:] = (code[1:] != code[:-1]) | (part[1:] != part[:-1])
     time_ms = np.empty_like(append_ms)
-    time_ms[place] = _running_max(append_ms[place], new)
+    time_ms[place] = running_max(append_ms[place], new)
     order = np.lexsort((offset, partition, topic_code, time_ms))
     kind = _ints(columns["kind"])[order]
     return Rows(
@@ -124,17 +124,3 @@ def _ints(column: Any) -> Ints:
 
 def _objects(column: Any) -> Objects:
     return np.asarray(column, dtype=object)
-
-
-def _running_max(values: Ints, new: Bools) -> Ints:
-    """The running maximum, beginning anew where ``new`` is true."""
-    if not len(values):
-        return values
-    group = np.cumsum(new)
-    # Lift each group above the one before, so that one maximum over all of them cannot reach back.
-    low = values.min()
-    span = int(values.max() - low) + 1
-    if span * int(group[-1]) < 2**62:
-        lifted: Ints = np.maximum.accumulate(values - low + group * span) - group * span + low
-        return lifted
-    return np.concatenate([np.maximum.accumulate(part) for part in np.split(values, np.flatnonzero(new)[1:])])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,33 +32,20 @@ class Track:
 
 
 class Tracks:
-    """Events that something was opened for, or whose timers may fire: all others are counted in the end.
-
-    Of one that was merely opened, only its row, its salt and how far it was taken in are kept, until somebody asks for more.
-    """
+    """Events that something was opened for, or whose timers may fire: all others are counted in the end."""
 
     def __init__(self, judged: Judged, salts: Ints) -> None:
         self._judged, self._salts = judged, salts
         self._found: dict[int, Track] = {}
-        self._opened: dict[int, tuple[int, int, int]] = {}
-
-    def opened(self, event: int, row: int, salt: int, cursor: int) -> None:
-        """An event was opened by the message before ``cursor``, and nothing else has happened to it."""
-        self._opened[event] = row, salt, cursor
 
     def of(self, event: int) -> Track:
         if (found := self._found.get(event)) is None:
-            judged, opened = self._judged, self._opened.pop(event, None)
-            if opened is None:
-                row = int(judged.shelf_row[event])
-                opened = row, int(self._salts[row]) if row >= 0 else 0, int(judged.starts[event])
-            row, salt, cursor = opened
-            found = self._found[event] = Track(event, cursor, int(judged.starts[event + 1]), row, salt)
+            judged = self._judged
+            row = int(judged.shelf_row[event])
+            salt = int(self._salts[row]) if row >= 0 else 0
+            found = Track(event, int(judged.starts[event]), int(judged.starts[event + 1]), row, salt)
+            self._found[event] = found
         return found
-
-    def __contains__(self, event: int) -> bool:
-        """Whether more is kept of it than how it was opened."""
-        return event in self._found
 
     def __iter__(self) -> Iterator[Track]:
         return iter(self._found.values())
@@ -68,9 +55,8 @@ class Tracks:
         judged = self._judged
         row, cursor = judged.shelf_row.copy(), judged.starts[:-1].copy()
         salt, untouched = np.zeros(len(row), dtype=np.int64), np.ones(len(row), dtype=bool)
-        tracked = [(track.event, track.row, 0 if track.odd else track.salt, track.cursor) for track in self]
-        tracked += [(event, *opened) for event, opened in self._opened.items()]
-        if tracked:
+        if self._found:
+            tracked = [(track.event, track.row, 0 if track.odd else track.salt, track.cursor) for track in self]
             event, *values = np.array(tracked, dtype=np.int64).T
             row[event], salt[event], cursor[event] = values
             untouched[event] = False
@@ -79,17 +65,8 @@ class Tracks:
     def all_counted(self, events: Ints) -> None:
         """All that was left of these events has been counted."""
         for event in events.tolist():
-            if (track := self._found.get(event)) is not None:
-                track.cursor = track.end
-            else:
-                self._opened.pop(event, None)
-
-    def rest(self) -> Iterator[Track]:
-        """Those of which something is left to be looked at one by one."""
-        ends = self._judged.starts
-        for event in [event for event, (_, _, cursor) in self._opened.items() if cursor < ends[event + 1]]:
-            self.of(event)
-        return iter(self)
+            track = self._found[event]
+            track.cursor = track.end
 
 
 def count_run(desk: BatchDesk, grounds: Grounds, judged: Judged, append_ms: Ints, track: Track, start: int, until: int) -> int:
@@ -138,12 +115,14 @@ def _count_sources(desk: BatchDesk, judged: Judged, found: OpenEvent, start: int
     return True
 
 
-def absorb_all(desk: BatchDesk, grounds: Grounds, judged: Judged, append_ms: Ints, tracks: Tracks) -> int:
-    """Enter, in columns, what is left of all events that nothing unusual has happened to. Returns how many messages that were.
+def absorb_all(desk: BatchDesk, grounds: Grounds, judged: Judged, append_ms: Ints, tracks: Tracks, done: Collection[int]) -> int:
+    """Enter, in columns, what is left of all events that nothing unusual has happened to, and that are not done with. Returns how
+    many messages that were.
 
     Of an event that nothing was opened for, that is everything. The shelf's columns must say what became of the others.
     """
     row, cursor, salt, untouched = tracks.columns()
+    cursor[list(done)] = judged.starts[1:][list(done)]
     left = np.flatnonzero(cursor < judged.starts[1:])
     left = left[untouched[left] | _go_on(desk, grounds, judged, append_ms, salt, row, cursor, left)]
     if not len(left):
@@ -158,7 +137,7 @@ def absorb_all(desk: BatchDesk, grounds: Grounds, judged: Judged, append_ms: Int
     by_place = np.bincount(columns.place[row], weights=sums.count).astype(np.int64)
     for place in np.flatnonzero(by_place).tolist():
         desk.enter_known(*desk.shelf.places[place], int(by_place[place]))
-    _note_sources(desk, judged, left, row, cursor[left])
+    note_sources(desk, judged, left, row, cursor[left])
     tracks.all_counted(left[~untouched[left]])
     return int(sums.count.sum())
 
@@ -190,7 +169,7 @@ def _go_on(
     return found
 
 
-def _note_sources(desk: BatchDesk, judged: Judged, events: Ints, row: Ints, cursor: Ints) -> None:
+def note_sources(desk: BatchDesk, judged: Judged, events: Ints, row: Ints, cursor: Ints) -> None:
     """Put who reported for the first time into the table."""
     owner, first = np.full(len(judged.shelf_row), -1, dtype=np.int64), np.zeros(len(judged.shelf_row), dtype=np.int64)
     owner[events], first[events] = row, cursor

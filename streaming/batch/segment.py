@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from streaming.batch.at_once import AtOnce
 from streaming.batch.course import Course, Handling
 from streaming.batch.desk import BatchDesk
 from streaming.batch.ground import Ground, grounds_of
@@ -69,21 +70,22 @@ class Segment:
         while self._waiting:
             self._open(heapq.heappop(self._waiting))
         self._shelf.refresh(self._desk.plan)
-        counted = absorb_all(self._desk, self._grounds, self._judged, self._appended, self._tracks)
-        for track in list(self._tracks.rest()):
+        counted = absorb_all(self._desk, self._grounds, self._judged, self._appended, self._tracks, self._at_once.done)
+        for track in list(self._tracks):
             self._absorb(track, track.end)
         self._shelf.refresh(self._desk.plan)
+        self._at_once.finish()
         self._learn()
         self.ways[Handling.COUNTED] += counted
+        self.ways.update(self._at_once.ways)
 
     def _plan(self) -> None:
         rows, shelf, desk = self._rows, self._shelf, self._desk
         shelf.refresh(desk.plan)
         self._grounds = grounds_of(desk.plan, shelf.secret)
-        self.course: Course = plan(shelf, self._grounds, desk.rules, desk.state.size, rows, self._lo, self._hi)
+        self.course: Course = plan(shelf, self._grounds, desk.rules, desk.state, rows, self._lo, self._hi)
         judged = self._judged = self.course.judged
         desk.state.changed = desk.state.changed or len(judged.index) > 0  # every message is entered into the books
-        self._waiting = self.course.rows.tolist()
         opened = np.flatnonzero(self.course.open)
         self._reports = reports_of(rows, judged, opened)
         self._last_opened = dict(zip(judged.event[opened].tolist(), opened.tolist(), strict=True))
@@ -92,9 +94,10 @@ class Segment:
         self._position: list[int] = position.tolist()
         self._appended = rows.append_ms[judged.index]
         self._tracks = Tracks(judged, shelf.columns.salt)
-        lone = self.course.lone
-        self._lone = set(np.flatnonzero(lone).tolist())
-        for event in np.flatnonzero(self.course.tracked & ~lone).tolist():
+        self._at_once = AtOnce(desk, self._grounds, self.course, self._reports)
+        later = np.setdiff1d(self._at_once.rows, self._at_once.first_rows)
+        self._waiting = np.setdiff1d(self.course.rows, later).tolist()  # in order, so it is a heap
+        for event in np.flatnonzero(self.course.tracked & ~self.course.usual).tolist():
             self._tracks.of(event)
 
     # ---- one by one ---------------------------------------------------------------------------------------------------
@@ -105,8 +108,11 @@ class Segment:
             self._take_inputs(index)
             return
         event = int(self._judged.event[position])
-        if event in self._lone and event not in self._tracks and self._open_lone(event, position):
-            return
+        if self._at_once.has(event):
+            for row in (left := self._at_once.take(event))[1:]:
+                heapq.heappush(self._waiting, row)
+            if not left:
+                return
         track = self._tracks.of(event)
         if position >= track.cursor:  # else it was opened on the way to another
             self._absorb(track, position)
@@ -116,19 +122,6 @@ class Segment:
         if index not in self._reports:  # it was not to be opened
             self._reports |= reports_of(self._rows, self._judged, np.array([position]))
         return self._reports[index]
-
-    def _open_lone(self, event: int, position: int) -> bool:
-        """Open an event by the only message about it that is to be opened. False, and nothing done, if there is more to it."""
-        report = self._report(int(self._judged.index[position]), position)
-        ground = self._grounds.at(names.broker_of(report.kafka_topic), report.message.topic)
-        if not self._is_gathered(ground, report) or self._shelf.row_of(report.number) >= 0:
-            return False
-        if (known := opens(self._desk, ground, report)) is None:
-            return False
-        self.ways[Handling.QUICK] += 1
-        self._tracks.opened(event, *known, position + 1)
-        self._joined.append((report.batch_row, *known, report.published_ms))
-        return True
 
     def _is_gathered(self, ground: Ground, report: Report) -> bool:
         """Whether it becomes part of an event here, under the key that it was routed by, and at a time that can be."""
@@ -298,8 +291,8 @@ class Segment:
         """Put what the opened messages stated into the tables."""
         shelf, rows = self._shelf, self._rows
         shelf.forget()
-        if self._joined:
-            index, row, salt, published_ms = np.array(self._joined, dtype=np.int64).T
+        if joined := self._joined + self._at_once.joined:
+            index, row, salt, published_ms = np.array(joined, dtype=np.int64).T
             count = rows.starts[index + 1] - rows.starts[index]
             facts = rows.facts[rows.facts_of(index)]
             shelf.add_facts(facts ^ np.repeat(salt, count), np.repeat(row, count), np.repeat(published_ms, count))

@@ -80,12 +80,17 @@ def deliver(
 
 
 def settle(event: OpenEvent, books: Books, outcome: Outcome, reason: str) -> None:
-    """What was held has left: one message stands for it, the others were merged into it."""
-    books.enter(Outcome.HELD, MessageReason.HOLDING, -event.held)
-    books.enter(outcome, reason)
-    books.enter(Outcome.MERGED, MessageReason.JOINED, event.held - 1)
+    """What was held has left."""
+    settle_held(books, event.held, outcome, reason)
     event.held = 0
     event.held_fields = set()
+
+
+def settle_held(books: Books, held: int, outcome: Outcome, reason: str, times: int = 1) -> None:
+    """One of the messages that were held stands for what left, the others were merged into it. So it was so many times."""
+    books.enter(Outcome.HELD, MessageReason.HOLDING, -held * times)
+    books.enter(outcome, reason, times)
+    books.enter(Outcome.MERGED, MessageReason.JOINED, (held - 1) * times)
 
 
 def settle_all(event: OpenEvent, books: Books, outcome: Outcome, reason: str) -> None:

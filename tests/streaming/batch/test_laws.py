@@ -149,7 +149,7 @@ usual_timings = st.sampled_from(
 )
 usual_reports = st.tuples(
     st.sampled_from(["k1", "k1", "k2"]),
-    st.dictionaries(st.sampled_from("abcd"), st.sampled_from([1, 1, 1, 2]), min_size=1, max_size=3),
+    st.dictionaries(st.sampled_from("abcd"), st.sampled_from([1, 1, 1, 1, 2, 3, 1.0]), max_size=3),
     st.sampled_from([None, 0, 0, 1, -1]),
     st.sampled_from([None, "s1", "s2"]),
     st.sampled_from([0, 0, 1, 700, 3_000]),
@@ -188,7 +188,8 @@ def test_news_of_the_usual_kind_goes_the_short_way():
         fast(script, cut(log_of(script), [len(script.inputs) // 2]), Restarts(), ways)
 
     drawn()
-    assert ways[Handling.QUICK] > ways[Handling.OPENED] > 0, ways
+    assert ways[Handling.AT_ONCE] > 0.2 * ways.total(), ways
+    assert min(ways[way] for way in Handling) > 0, ways
     assert ways[Handling.COUNTED] > 0.1 * ways.total(), ways
 
 

@@ -17,17 +17,15 @@ from streaming.batch.memory import PackedMemory, is_one
 from streaming.batch.quick_join import adds, opens, restated
 from streaming.batch.reading import numbers_of
 from streaming.batch.report import Report
-from streaming.batch.squeeze import unsqueeze
+from streaming.batch.stowing import stow, unstow
 from streaming.broker.desk import Desk
 from streaming.broker.state import BucketState, Rules
-from streaming.broker.state_codec import pack_slot, unpack_slot
 from streaming.broker.step import take
 from streaming.model.address import Address
 from streaming.model.entry import Origin
 from streaming.model.event import OpenEvent
 from streaming.model.inputs import Arrived
 from streaming.model.outputs import Decided, Tell
-from streaming.wire.notification import decode_notification
 from streaming.wire.outgoing import written
 from streaming.world.records import broker, link, plan, subscription, topic
 from tidings.message import Message
@@ -80,8 +78,8 @@ class Desks:
 
     def _check_columns(self) -> None:
         """What was packed without ever being in hand has the bytes it would have, and its columns say the same."""
-        for packed in map(unsqueeze, filter(None, self.shelf.packed)):
-            assert pack_slot(*unpack_slot(packed)) == packed
+        for kept in filter(None, self.shelf.packed):
+            assert unstow(stow(*unstow(kept))) == unstow(kept)
         self.shelf.refresh(self.plan)
         if not self.quick.noted:  # who reported is in the table of sources when the batch ends
             self.shelf.validate(self.plan)
@@ -89,7 +87,20 @@ class Desks:
     def _report(self, message: Message, origin: Origin) -> Report:
         published_ms = origin.append_ms if message.published_ms is None else message.published_ms
         number, source = event_hash("secret", AT._replace(key=message.key)), numbers_of(message)[0]
-        return Report(0, 0, number, *structs.astuple(origin), published_ms, source, len(message.fields), message)
+        return Report(
+            0,
+            0,
+            number,
+            *structs.astuple(origin),
+            published_ms,
+            source,
+            len(message.fields),
+            1,
+            0,
+            published_ms,
+            published_ms,
+            message,
+        )
 
     def _origin(self) -> Origin:
         self._offset += 1
@@ -137,7 +148,7 @@ def test_a_report_opens_an_event_and_another_adds_to_it():
     assert both.adds(said({"a": 1, "b": 2}, 5, source="bob"))
     (event,) = both.quick.state.events()
     assert (event.reports, event.source_count, sorted(event.knowledge)) == (2, 2, ["a", "b"])
-    told = [decode_notification(output.value) for output in both.quick.outputs]
+    told = [each.notification for each in both.quick.outputs if isinstance(each, Tell)]
     assert [(each.subscription, dict(each.news)) for each in told] == [
         ("all", {"a": 1}),
         ("paced", {"a": 1}),

@@ -98,9 +98,10 @@ def _delivered(outputs: list[Output]) -> list[Output]:
     return [written(each) if isinstance(each, Tell) else each for each in outputs if not isinstance(each, Decided)]
 
 
-def scripted(rules: Rules | None = None, **timing: Any) -> Script:
+def scripted(rules: Rules | None = None, pace: dict[str, int] | None = None, **timing: Any) -> Script:
     script = Script(rules=rules or Rules())
-    script.control(topic(**{"window_ms": 10_000, **timing}), subscription("all"), subscription("slow", every_ms=2_500))
+    slow = subscription("slow", **(pace or {"every_ms": 2_500}))
+    script.control(topic(**{"window_ms": 10_000, **timing}), subscription("all"), slow)
     return script
 
 
@@ -268,16 +269,100 @@ def test_the_plan_can_be_read():
     bench = Bench(script)
     bench.run(len(bench.rows) - 4).run()
     assert bench.plans[-1] == f"rows {len(bench.rows) - 4} to {len(bench.rows)}: 2 known, 1 new-fact, 1 new-event, 0 others"
-    assert bench.ways == {Handling.COUNTED: 2, Handling.QUICK: 2}
+    assert bench.ways == {Handling.COUNTED: 2, Handling.AT_ONCE: 2}
 
 
 def test_what_follows_the_news_of_an_event_is_counted_in_columns():
-    script = scripted()
+    script = scripted(pace={"settle_ms": 100})
     publish(script, {"a": 1}, {"a": 1}, {"b": 1}, {"a": 1}, source="ann")
     publish(script, {"b": 1}, source="bob")
     bench = Bench(script).run()
     columns = bench.shelf.columns
     assert (columns.more[0], columns.sources[0], columns.last_ms[0]) == (2, 2, script.now_ms)
+    assert bench.ways == {Handling.COUNTED: 3, Handling.QUICK: 2}
+    bench.check()
+
+
+USUAL = {
+    "it opens an event": [{"a": 1}],
+    "it states nothing": [{}],
+    "it adds a field": [{"a": 1}, {"a": 1, "b": 2}],
+    "it disputes a field": [{"a": 1}, {"a": 2}],
+    "it disputes a field as somebody did": [{"a": 1}, {"a": 2}, {"a": 2, "b": 1}],
+    "it disputes a field, and has news": [{"a": 1}, {"a": 2, "b": 1}, {"a": 3, "c": 1}],
+}
+
+
+@pytest.mark.parametrize("said", USUAL.values(), ids=USUAL)
+@pytest.mark.parametrize("apart", [False, True], ids=["in one batch", "in batches of their own"])
+@pytest.mark.parametrize("timing", [{}, {"hold_ms": 4_000}, {"complete": ["a", "b"]}], ids=str)
+def test_what_is_usual_is_taken_in_at_once(said, apart, timing):
+    script = scripted(pace={"every_ms": 60_000}, **timing)
+    publish(script, *said, {"a": 1}, source="ann")
+    publish(script, {"a": 1}, source="bob")
+    bench = Bench(script)
+    for row in range(len(bench.rows) - len(said) - 2, len(bench.rows)) if apart else ():
+        bench.run(row)
+    bench.run()
+    assert bench.ways[Handling.AT_ONCE] >= len(said) - (said[2:] == [{"a": 2, "b": 1}]), bench.ways
+    assert bench.ways.keys() <= {Handling.AT_ONCE, Handling.COUNTED}
+    bench.check()
+
+
+@pytest.mark.parametrize(("kind", "goes_on"), [("min", [{"a": 4}, {"a": 9}]), ("max", [{"a": 9}, {"a": 4}])])
+@pytest.mark.parametrize("apart", [False, True], ids=["in one batch", "in batches of their own"])
+def test_a_least_or_greatest_value_changes_at_once(kind, goes_on, apart):
+    script = scripted(fields={"a": kind})
+    publish(script, {"a": 5}, *goes_on, {"b": 1})
+    bench = Bench(script)
+    if apart:
+        bench.run(len(bench.rows) - 3).run(len(bench.rows) - 1)
+    bench.run()
+    bench.check()
+    (event,) = bench.desk.state.events()
+    assert event.knowledge["a"].value == goes_on[0]["a"]
+    assert len(event.ledgers["all"].told) == 2
+
+
+def test_of_two_that_say_the_same_the_earlier_one_is_believed():
+    script = scripted(Rules(ahead_ms=10_000))
+    script.wait(1)
+    for source, drift_ms in (("ann", 5), ("bob", 3), ("eve", 4)):
+        script.publish({"a": 1, "b": 1}, published_ms=script.now_ms + drift_ms, source=source)
+    script.publish({"c": 1}, published_ms=script.now_ms + 9, source="ann")
+    bench = Bench(script).run()
+    (event,) = bench.desk.state.events()
+    assert {name: register.claims[0].source for name, register in event.knowledge.items()} == {"a": "bob", "b": "bob", "c": "ann"}
+    bench.check()
+
+
+UNUSUAL = {
+    "another value, published earlier": [({"a": 1}, 0), ({"a": 2}, -5)],
+    "an equal number of another type": [({"a": 1}, 0), ({"a": 1.0}, 0)],
+    "as many disputes as are kept": [({"a": number}, number) for number in range(4)],
+    "too many fields": [({"a": 1, "b": 1}, 0), ({"c": 1, "d": 1, "e": 1}, 1)],
+}
+
+
+@pytest.mark.parametrize("said", UNUSUAL.values(), ids=UNUSUAL)
+def test_what_is_unusual_is_looked_at_one_by_one(said):
+    script = scripted(Rules(event_fields=4, bounds=Bounds(conflicts=3)))
+    script.wait(100)
+    for fields, drift_ms in said:
+        script.publish(fields, published_ms=script.now_ms + drift_ms)
+    bench = Bench(script).run()
+    assert not bench.ways[Handling.AT_ONCE]
+    bench.check()
+
+
+def test_what_a_cadence_lets_go_within_the_batch_is_looked_at_one_by_one():
+    script = scripted()
+    publish(script, {"a": 1}, {"b": 1})
+    script.tick(2_400)
+    publish(script, {"c": 1})
+    script.tick(4_000)
+    bench = Bench(script).run()
+    assert not bench.ways[Handling.AT_ONCE]
     bench.check()
 
 

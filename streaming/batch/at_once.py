@@ -1,0 +1,176 @@
+"""The usual way of news: an event is taken in hand once, and joined to all that a batch says of it.
+
+An event goes this way if it, its messages and whoever asks for it are of the usual kind: the plan says which may be
+(`Course.usual`). Where it turns out otherwise on the way, nothing has been done, and the messages are taken in one by one, in the
+order of the log.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from streaming.batch.brief import Brief, is_brief, read_brief
+from streaming.batch.course import Course, Handling
+from streaming.batch.desk import BatchDesk
+from streaming.batch.ground import Ground, Grounds
+from streaming.batch.hashing import salt_from
+from streaming.batch.joining import Joining
+from streaming.batch.report import Report
+from streaming.batch.runs import note_sources
+from streaming.broker.telling import settle_held
+from streaming.model.address import Address
+from streaming.model.entry import Origin
+from streaming.model.outputs import MessageReason, Outcome
+from tidings import names
+from tidings.notification import Reason
+from tidings.values import digest
+
+
+class AtOnce:
+    """All events of a part of a batch that go this way."""
+
+    def __init__(self, desk: BatchDesk, grounds: Grounds, course: Course, reports: dict[int, Report]) -> None:
+        self._desk, self._shelf, self._grounds, self._course = desk, desk.shelf, grounds, course
+        judged = course.judged
+        events = np.flatnonzero(course.usual)
+        opened = np.flatnonzero(course.open & course.usual[judged.event])
+        starts, stops = np.searchsorted(judged.event[opened], [events, events + 1])
+        self.rows = judged.index[opened]
+        """Of the batch, all that are opened of these events, event by event."""
+        self.first_rows = self.rows[starts]
+        """Of each event, the first of them: in its turn, all are taken in."""
+        self._slices = dict(zip(events.tolist(), map(slice, starts.tolist(), stops.tolist()), strict=True))
+        self._reports = [reports[row] for row in self.rows.tolist()]
+        self.done: dict[int, int] = {}
+        """Events that were taken in, with the row of the shelf of each."""
+        self.joined: list[tuple[int, int, int, int]] = []
+        """Opened messages whose facts are known from here on: row of the batch, of the shelf, salt, published time."""
+        self.ways: Counter[Handling] = Counter()
+        self._tallies: dict[Ground, _Tally] = {}
+        self._shelf_row: list[int] = judged.shelf_row.tolist()
+        ends = judged.starts[1:] - 1
+        sums = (ends - judged.starts[:-1] + 1, judged.sources[ends], judged.first_ms[ends], judged.last_ms[ends])
+        self._sums: list[tuple[int, ...]] = list(zip(*(column.tolist() for column in sums), strict=True))
+        """Of each event, how many messages there are about it, how many sources they add, the first and last published time."""
+
+    def has(self, event: int) -> bool:
+        """Whether it may go this way, and has not been tried yet."""
+        return event in self._slices
+
+    def take(self, event: int) -> list[int]:
+        """Take in all that the batch says of an event. If it is not of the usual kind, nothing is done, and the rows of the batch
+        are returned that are to be opened one by one."""
+        reports = self._reports[self._slices.pop(event)]
+        return [] if self._takes(event, reports) else [report.batch_row for report in reports]
+
+    def _takes(self, event: int, reports: list[Report]) -> bool:
+        first, row = reports[0], self._shelf_row[event]
+        ground = self._grounds.at(names.broker_of(first.kafka_topic), first.message.topic)
+        brief = self._opened(ground, first) if row < 0 else self._kept(ground, row)
+        if brief is None:
+            return False
+        until_ms, at = self._course.until_ms, brief.at
+        joining = Joining(brief, ground, self._desk.rules, until_ms)
+        for report in reports:
+            message = report.message
+            if message.key != at.key or message.topic != at.topic or not joining.join(report):
+                return False
+            # What comes later only puts the end of an event off; but that of a new one may be over by then.
+            if row < 0 and report is first and brief.next_ms(ground.timing) <= until_ms:
+                return False
+        count, sources, first_ms, last_ms = self._sums[event]
+        joining.finish(count, sources, first_ms, last_ms)
+        salt = salt_from(brief.id)
+        row = self._shelf.keep(row, first.number, brief, salt, brief.next_ms(ground.timing))
+        self.done[event] = row
+        self.joined += [(report.batch_row, row, salt, report.published_ms) for report in reports]
+        self._enter(ground, joining, count)
+        return True
+
+    def _opened(self, ground: Ground, report: Report) -> Brief | None:
+        """An event that nothing is known of yet."""
+        message, published_ms, append_ms = report.message, report.published_ms, report.append_ms
+        if (
+            not (ground.gathers and ground.quiet)
+            or ground.cut_off
+            or published_ms + ground.timing.window_ms <= append_ms
+            or ground.number(message.key) != report.number
+        ):
+            return None
+        at = Address(ground.broker, message.topic, message.key)
+        origin = Origin(report.kafka_topic, report.partition, report.offset, append_ms)
+        name = digest(*at, message.message_id, append_ms)
+        return Brief(at, name, append_ms, origin, published_ms, published_ms, append_ms)
+
+    def _kept(self, ground: Ground, row: int) -> Brief | None:
+        """An event that is known, with what was counted for it."""
+        shelf = self._shelf
+        kept = shelf.packed[row]
+        if row in shelf.in_hand or kept is None or not is_brief(kept):
+            return None
+        brief, columns = read_brief(kept), shelf.columns
+        if brief.at.broker != ground.broker:
+            return None
+        brief.reports += int(columns.more[row])
+        brief.sources = int(columns.sources[row])
+        brief.first_ms, brief.last_ms = int(columns.first_ms[row]), int(columns.last_ms[row])
+        return brief
+
+    def _enter(self, ground: Ground, joining: Joining, count: int) -> None:
+        """Into the books, when all is done; and what is told leaves."""
+        if (tally := self._tallies.get(ground)) is None:
+            tally = self._tallies[ground] = _Tally()
+        tally.known += count - joining.news - joining.disputed
+        tally.news += joining.news
+        if joining.conflicts:
+            tally.disputed += joining.disputed
+            tally.conflicts += joining.conflicts
+        tally.settled += joining.settled
+        for reason, record in joining.told:
+            tally.told.append(reason)
+            self._desk.outputs.append(record)
+
+    def finish(self) -> None:
+        """Bring the books up to date, and the table of who reported. The shelf's columns must say what became of the events."""
+        for ground, tally in self._tallies.items():
+            tally.enter(self._desk, ground)
+        if self.done:
+            judged = self._course.judged
+            events = np.fromiter(self.done, dtype=np.int64, count=len(self.done))
+            row = np.fromiter(self.done.values(), dtype=np.int64, count=len(self.done))
+            self._desk.state.size += int((judged.shelf_row[events] < 0).sum())
+            note_sources(self._desk, judged, events, row, judged.starts[events])
+            counted = int((judged.starts[events + 1] - judged.starts[events]).sum()) - len(self.joined)
+            self.ways += Counter({Handling.AT_ONCE: len(self.joined), Handling.COUNTED: counted})
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What became of the messages about a topic at a broker."""
+
+    known: int = 0
+    news: int = 0
+    disputed: int = 0
+    """Those that had no news, but another value for a field."""
+    conflicts: int = 0
+    """How many such values there are."""
+    told: list[Reason] = field(default_factory=list)
+    """Why notifications were told."""
+    settled: list[tuple[Reason, int]] = field(default_factory=list)
+    """Why what was held was told, and how many messages that were."""
+
+    def enter(self, desk: BatchDesk, ground: Ground) -> None:
+        """Enter all of it into the books."""
+        desk.enter_known(ground.broker, ground.name, self.known)
+        books = desk.books(ground.broker)
+        books.received += self.news + self.disputed
+        books.enter(Outcome.HELD, MessageReason.HOLDING, self.news)
+        books.enter(Outcome.MERGED, MessageReason.CONFLICT, self.disputed)
+        books.conflicts += self.conflicts
+        for reason, count in Counter(self.told).items():
+            books.notifications[reason] += count
+        for (reason, held), count in Counter(self.settled).items():
+            settle_held(books, held, Outcome.TOLD, reason, count)
