@@ -9,17 +9,21 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
+from streaming.batch.arrays import slices, starts_of
 from streaming.batch.brief import Brief, is_brief, read_brief
 from streaming.batch.course import Course, Handling
 from streaming.batch.desk import BatchDesk
 from streaming.batch.ground import Ground, Grounds
 from streaming.batch.hashing import salt_from
 from streaming.batch.joining import Joining
-from streaming.batch.report import Report
+from streaming.batch.report import Report, reports_of
+from streaming.batch.rows import Rows
 from streaming.batch.runs import note_sources
+from streaming.broker.state import NEVER
 from streaming.broker.telling import settle_held
 from streaming.model.address import Address
 from streaming.model.entry import Origin
@@ -28,22 +32,31 @@ from tidings import names
 from tidings.notification import Reason
 from tidings.values import digest
 
+_FEW = 128
+
 
 class AtOnce:
     """All events of a part of a batch that go this way."""
 
-    def __init__(self, desk: BatchDesk, grounds: Grounds, course: Course, reports: dict[int, Report]) -> None:
-        self._desk, self._shelf, self._grounds, self._course = desk, desk.shelf, grounds, course
+    def __init__(self, desk: BatchDesk, grounds: Grounds, rows: Rows, course: Course) -> None:
+        self._desk, self._shelf, self._grounds, self._rows, self._course = desk, desk.shelf, grounds, rows, course
         judged = course.judged
         events = np.flatnonzero(course.usual)
         opened = np.flatnonzero(course.open & course.usual[judged.event])
-        starts, stops = np.searchsorted(judged.event[opened], [events, events + 1])
-        self.rows = judged.index[opened]
-        """Of the batch, all that are opened of these events, event by event."""
-        self.first_rows = self.rows[starts]
-        """Of each event, the first of them: in its turn, all are taken in."""
-        self._slices = dict(zip(events.tolist(), map(slice, starts.tolist(), stops.tolist()), strict=True))
-        self._reports = [reports[row] for row in self.rows.tolist()]
+        starts = np.searchsorted(judged.event[opened], np.append(events, len(course.usual)))
+        in_turn = np.argsort(judged.index[opened[starts[:-1]]])
+        self._opened_at = opened[slices(starts, in_turn)]
+        """Positions of what is opened of these events, event by event, in the order in which their turns come."""
+        self.rows = judged.index[self._opened_at]
+        """The same, as rows of the batch."""
+        self._bounds = starts_of(np.diff(starts)[in_turn])
+        self.first_rows = self.rows[self._bounds[:-1]]
+        """Of each event, the first row: in its turn, all are taken in."""
+        self._turns = dict(zip(events[in_turn].tolist(), range(len(events)), strict=True))
+        self._at_hand: list[list[Report]] = []
+        """What is opened of the events whose turns come next, the last one first. It is put together a few at a time, and so read
+        soon after it was written."""
+        self._shelf.reserve(len(events))
         self.done: dict[int, int] = {}
         """Events that were taken in, with the row of the shelf of each."""
         self.joined: list[tuple[int, int, int, int]] = []
@@ -58,13 +71,21 @@ class AtOnce:
 
     def has(self, event: int) -> bool:
         """Whether it may go this way, and has not been tried yet."""
-        return event in self._slices
+        return event in self._turns
 
-    def take(self, event: int) -> list[int]:
-        """Take in all that the batch says of an event. If it is not of the usual kind, nothing is done, and the rows of the batch
-        are returned that are to be opened one by one."""
-        reports = self._reports[self._slices.pop(event)]
-        return [] if self._takes(event, reports) else [report.batch_row for report in reports]
+    def take(self, event: int) -> list[Report]:
+        """Take in all that the batch says of an event. If it is not of the usual kind, nothing is done, and the messages are
+        returned that are to be opened one by one."""
+        turn = self._turns.pop(event)
+        if not self._at_hand:
+            self._open(turn, min(turn + _FEW, len(self._bounds) - 1))
+        reports = self._at_hand.pop()
+        return [] if self._takes(event, reports) else reports
+
+    def _open(self, turn: int, until: int) -> None:
+        bounds = self._bounds[turn : until + 1].tolist()
+        reports = reports_of(self._rows, self._course.judged, self._opened_at[bounds[0] : bounds[-1]])
+        self._at_hand = [reports[a - bounds[0] : b - bounds[0]] for a, b in pairwise(bounds)][::-1]
 
     def _takes(self, event: int, reports: list[Report]) -> bool:
         first, row = reports[0], self._shelf_row[event]
@@ -72,19 +93,21 @@ class AtOnce:
         brief = self._opened(ground, first) if row < 0 else self._kept(ground, row)
         if brief is None:
             return False
-        until_ms, at = self._course.until_ms, brief.at
+        until_ms, at, ends_ms = self._course.until_ms, brief.at, NEVER
         joining = Joining(brief, ground, self._desk.rules, until_ms)
         for report in reports:
             message = report.message
             if message.key != at.key or message.topic != at.topic or not joining.join(report):
                 return False
             # What comes later only puts the end of an event off; but that of a new one may be over by then.
-            if row < 0 and report is first and brief.next_ms(ground.timing) <= until_ms:
+            if row < 0 and report is first and (ends_ms := brief.next_ms(ground.timing)) <= until_ms:
                 return False
         count, sources, first_ms, last_ms = self._sums[event]
         joining.finish(count, sources, first_ms, last_ms)
+        if row >= 0 or len(reports) > 1:
+            ends_ms = brief.next_ms(ground.timing)
         salt = salt_from(brief.id)
-        row = self._shelf.keep(row, first.number, brief, salt, brief.next_ms(ground.timing))
+        row = self._shelf.keep(row, first.number, brief, salt, ends_ms)
         self.done[event] = row
         self.joined += [(report.batch_row, row, salt, report.published_ms) for report in reports]
         self._enter(ground, joining, count)
@@ -102,7 +125,7 @@ class AtOnce:
             return None
         at = Address(ground.broker, message.topic, message.key)
         origin = Origin(report.kafka_topic, report.partition, report.offset, append_ms)
-        name = digest(*at, message.message_id, append_ms)
+        name = digest(*at, report.message_id, append_ms)
         return Brief(at, name, append_ms, origin, published_ms, published_ms, append_ms)
 
     def _kept(self, ground: Ground, row: int) -> Brief | None:

@@ -21,7 +21,7 @@ class Ground:
 
     __slots__ = (
         *("broker", "cut_off", "downward", "gathers", "joins", "name", "quiet", "timing", "topic"),
-        *("_bits", "_index", "_matchers"),
+        *("_bits", "_everybody", "_index", "_matchers"),
     )
 
     def __init__(self, plan: Plan, secret: str, broker: str, name: str) -> None:
@@ -39,6 +39,8 @@ class Ground:
         self._bits = place_bits(secret, broker, name)
         self._index = snapshot.index((broker, name))
         self._matchers: dict[str, Callable[[Mapping[str, Value]], bool] | None] = {}
+        asking = snapshot.by_topic.get((broker, name), ())
+        self._everybody = list(asking) if all(matcher(each) is None for each in asking) else None
 
     def number(self, key: str) -> int:
         """That of an event: `streaming.batch.hashing.event_hash`."""
@@ -53,6 +55,8 @@ class Ground:
 
     def concerned(self, key: str, facts: Mapping[str, Value]) -> list[Subscription]:
         """The subscriptions that match."""
+        if self._everybody is not None:
+            return self._everybody
         found, known = [], None
         for subscription in self._index.candidates(key, facts):
             name = subscription.name

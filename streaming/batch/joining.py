@@ -31,7 +31,7 @@ class Joining:
     def __init__(self, brief: Brief, ground: Ground, rules: Rules, until_ms: int) -> None:
         self.brief, self._ground, self._rules, self._until_ms = brief, ground, rules, until_ms
         self._facts, self._said = brief.facts, brief.said
-        self._by = dict(zip(self._facts, brief.claims, strict=True))
+        self._by = dict(zip(brief.facts, brief.claims, strict=True)) if brief.facts else {}
         self.news = self.disputed = self.conflicts = 0
         """How many messages had news; how many had none and disputed something; and how many values are new in dispute."""
         self.told: list[tuple[Reason, WrittenTell]] = []
@@ -98,7 +98,7 @@ class Joining:
             # Of two that say the same, the earlier one is believed.
             if said[0] < report.published_ms:
                 return True
-            mine = report.published_ms, report.message.message_id
+            mine = report.published_ms, report.message_id
             if mine == said[:2]:
                 return report.message.source == said[2]
             if mine < said[:2]:
@@ -118,7 +118,7 @@ class Joining:
 
     def _disputes(self, name: str, value: Value, report: Report) -> bool:
         """Another value of a field that keeps the first one: it loses, if it is the later one."""
-        said, mine = self._said, (report.published_ms, report.message.message_id)
+        said, mine = self._said, (report.published_ms, report.message_id)
         rivals = self.brief.rivals.get(name, [])
         fact = sort_key(value)
         if mine <= said[self._by[name]][:2] or fact == sort_key(self._facts[name]):
@@ -135,7 +135,7 @@ class Joining:
 
     def _number(self, report: Report) -> int:
         """That of the report among those that are believed."""
-        mine = report.published_ms, report.message.message_id, report.message.source
+        mine = report.published_ms, report.message_id, report.message.source
         if not self._said or self._said[-1] != mine:
             self._said.append(mine)
         return len(self._said) - 1
@@ -175,7 +175,13 @@ class Joining:
                 continue
             self._tell(subscription, ledger, untold, complete, report)
             told_now[name] = untold
-        return all(self._notes(ledger, told_now.get(name, []), knew, changed) for name, ledger in brief.ledgers.items())
+        for name, ledger in brief.ledgers.items():
+            untold = told_now.get(name, [])
+            if len(untold) == len(facts):
+                ledger.told = None
+            elif not self._notes(ledger, untold, knew, changed):
+                return False
+        return True
 
     def _untold(self, subscription: Subscription, ledger: BriefLedger | None, new: list[str], changed: list[str]) -> list[str]:
         """What it wants and does not know, of facts of which these are new or have changed."""
@@ -190,15 +196,11 @@ class Joining:
 
     def _notes(self, ledger: BriefLedger, untold: list[str], knew: list[str], changed: list[str]) -> bool:
         """Note of what somebody knows that it was told this now. False if it was told before what is not so any more."""
-        facts = self._facts
-        if len(untold) == len(facts):
-            ledger.told = None
-            return True
         told = knew if ledger.told is None else ledger.told
-        if any(name in told and name not in untold for name in changed):
+        if changed and any(name in told and name not in untold for name in changed):
             return False
         knows = {*told, *untold}
-        ledger.told = None if len(knows) == len(facts) else sorted(knows)
+        ledger.told = None if len(knows) == len(self._facts) else sorted(knows)
         return True
 
     def _tell(self, subscription: Subscription, ledger: BriefLedger, untold: list[str], complete: bool, report: Report) -> None:

@@ -66,6 +66,8 @@ class PackedMemory:
         """Rows whose slots are in hand, and whose columns do not say yet what became of them."""
         self._fresh: dict[int, tuple[int, ...]] = {}
         """What the columns of `REFRESHED` are to say of rows whose slots have been packed again."""
+        self._laid: list[tuple[int, int, int]] = []
+        """Rows that are new, with hash and place, which their columns do not say yet."""
         self.begin_notes()
         self.forgotten: dict[int, tuple[int, ...]] = {}
         """Rows of which an event has ended, with the salts of those that have not."""
@@ -224,6 +226,10 @@ class PackedMemory:
         for row in self.stale:
             self._fresh[row] = self._numbers(row, *self.in_hand[row], plan.topic(self.in_hand[row][0].topic))
         self.stale.clear()
+        if self._laid:
+            rows, hashes, places = np.array(self._laid, dtype=np.int64).T
+            self.columns.hash[rows], self.columns.place[rows] = hashes, places
+            self._laid.clear()
         if self._fresh:
             rows = list(self._fresh)
             for column, values in zip(REFRESHED, zip(*self._fresh.values(), strict=True), strict=True):
@@ -260,13 +266,20 @@ class PackedMemory:
         self.stale.discard(row)
         self.packed[row] = stow(at, slot)
 
+    def reserve(self, rows: int) -> None:
+        """So many may be kept soon that are not here yet."""
+        self.columns.grow(len(self.packed) + rows)
+
     def keep(self, row: int, number: int, brief: Brief, salt: int, next_ms: int) -> int:
-        """Keep an event that was not in hand as it is now; a new one, if ``row`` is negative. Returns its row."""
+        """Keep an event that was not in hand as it is now, and return its row: a new one, reserved before, has none yet."""
+        kept = write_brief(brief)
         if row < 0:
-            row = self._lay(number, brief.at)
+            row = self._rows[number] = len(self.packed)
+            self.packed.append(kept)
+            self._laid.append((row, number, self.place(*brief.at.place)))
         else:
+            self.packed[row] = kept
             self.columns.more[row] = 0
-        self.packed[row] = write_brief(brief)
         said = next_ms, next_ms, True, salt, brief.first_ms, brief.last_ms, brief.sources, brief.origin.append_ms, brief.ends()
         self._fresh[row] = said
         return row

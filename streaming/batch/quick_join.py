@@ -38,7 +38,7 @@ def opens(desk: BatchDesk, ground: Ground, report: Report) -> Known | None:
     late = published_ms + ground.timing.window_ms <= append_ms
     if late or ground.cut_off or len(fields) > rules.event_fields or not ground.takes(fields, rules.bounds.conflicts):
         return None
-    message_id = report.message.message_id
+    message_id = report.message_id
     at = Address(ground.broker, report.message.topic, report.message.key)
     origin = Origin(report.kafka_topic, report.partition, report.offset, append_ms)
     event = open_event(at, message_id, published_ms, append_ms, origin)
@@ -57,7 +57,7 @@ def restated(event: OpenEvent, report: Report, bounds: Bounds) -> dict[str, Regi
 
     Kafka gives all records that it appends together the same time, so this is not as rare as it seems.
     """
-    knowledge, published_ms, message_id = event.knowledge, report.published_ms, report.message.message_id
+    knowledge, published_ms, message_id = event.knowledge, report.published_ms, report.message_id
     found = {}
     for name, value in report.message.fields.items():
         register = knowledge.get(name)
@@ -90,7 +90,7 @@ def adds(
     ):
         return False
     if names or again:
-        event.knowledge = {**knowledge, **again, **_stated(ground, report, report.message.message_id, names)}
+        event.knowledge = {**knowledge, **again, **_stated(ground, report, report.message_id, names)}
     event.span.include(published_ms)
     event.reports += 1
     _note(desk, ground, event, names, report)

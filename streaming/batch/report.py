@@ -33,17 +33,18 @@ class Report(NamedTuple):
     first_ms: int
     last_ms: int
     message: Message
+    message_id: str
 
 
-def reports_of(rows: Rows, judged: Judged, positions: Ints) -> dict[int, Report]:
-    """The messages at these positions, by row of the batch."""
+def reports_of(rows: Rows, judged: Judged, positions: Ints) -> list[Report]:
+    """The messages at these positions."""
     index = judged.index[positions]
     rows.open(index)
     columns = (
         *(index, positions, rows.event[index], rows.kafka_topic[index], rows.partition[index], rows.offset[index]),
         *(rows.append_ms[index], judged.published_ms[positions], judged.source[positions], judged.unknown_facts[positions]),
         *(judged.reports[positions], judged.sources[positions], judged.first_ms[positions], judged.last_ms[positions]),
-        rows.message[index],
     )
-    found = map(Report._make, zip(*(column.tolist() for column in columns), strict=True))
-    return dict(zip(index.tolist(), found, strict=True))
+    messages = rows.message[index].tolist()
+    ids = [message.message_id for message in messages]
+    return list(map(Report._make, zip(*(column.tolist() for column in columns), messages, ids, strict=True)))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from streaming.batch.arrays import Ints
 from streaming.batch.at_once import AtOnce
 from streaming.batch.course import Course, Handling
 from streaming.batch.desk import BatchDesk
@@ -87,14 +88,15 @@ class Segment:
         judged = self._judged = self.course.judged
         desk.state.changed = desk.state.changed or len(judged.index) > 0  # every message is entered into the books
         opened = np.flatnonzero(self.course.open)
-        self._reports = reports_of(rows, judged, opened)
+        self._at_once = AtOnce(desk, self._grounds, rows, self.course)
+        self._reports: dict[int, Report] = {}
+        self._open_reports(opened[~self.course.usual[judged.event[opened]]])
         self._last_opened = dict(zip(judged.event[opened].tolist(), opened.tolist(), strict=True))
         position = np.full(len(rows), -1, dtype=np.int64)
         position[judged.index] = np.arange(len(judged.index))
         self._position: list[int] = position.tolist()
         self._appended = rows.append_ms[judged.index]
         self._tracks = Tracks(judged, shelf.columns.salt)
-        self._at_once = AtOnce(desk, self._grounds, self.course, self._reports)
         later = np.setdiff1d(self._at_once.rows, self._at_once.first_rows)
         self._waiting = np.setdiff1d(self.course.rows, later).tolist()  # in order, so it is a heap
         for event in np.flatnonzero(self.course.tracked & ~self.course.usual).tolist():
@@ -109,10 +111,12 @@ class Segment:
             return
         event = int(self._judged.event[position])
         if self._at_once.has(event):
-            for row in (left := self._at_once.take(event))[1:]:
-                heapq.heappush(self._waiting, row)
+            left = self._at_once.take(event)
             if not left:
                 return
+            self._reports.update({report.batch_row: report for report in left})
+            for report in left[1:]:
+                heapq.heappush(self._waiting, report.batch_row)
         track = self._tracks.of(event)
         if position >= track.cursor:  # else it was opened on the way to another
             self._absorb(track, position)
@@ -120,8 +124,11 @@ class Segment:
 
     def _report(self, index: int, position: int) -> Report:
         if index not in self._reports:  # it was not to be opened
-            self._reports |= reports_of(self._rows, self._judged, np.array([position]))
+            self._open_reports(np.array([position]))
         return self._reports[index]
+
+    def _open_reports(self, positions: Ints) -> None:
+        self._reports.update({report.batch_row: report for report in reports_of(self._rows, self._judged, positions)})
 
     def _is_gathered(self, ground: Ground, report: Report) -> bool:
         """Whether it becomes part of an event here, under the key that it was routed by, and at a time that can be."""

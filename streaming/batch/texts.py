@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from streaming.batch.arrays import Ints
+from streaming.batch.arrays import Ints, slices
 from tidings.message import Message
 from tidings.values import Value
 
@@ -54,12 +55,13 @@ class Texts:
     def messages(self, numbers: Ints) -> list[Message]:
         """These messages, in this order."""
         buffer, known = self.buffer, _known
-        cells = (*self.topic, *self.key, *self.source, *self.id, self.published_ms, self.starts[:-1], self.starts[1:])
-        start, stop = self.facts.start.tolist(), self.facts.stop.tolist()
+        cells = (*self.topic, *self.key, *self.source, *self.id, self.published_ms, np.diff(self.starts))
+        at = slices(self.starts, numbers)
+        facts = map(slice, self.facts.start[at].tolist(), self.facts.stop[at].tolist())
         found = []
-        for t, t_end, k, k_end, s, s_end, i, i_end, ms, a, b in zip(*(cell[numbers].tolist() for cell in cells), strict=True):
+        for t, t_end, k, k_end, s, s_end, i, i_end, ms, count in zip(*(cell[numbers].tolist() for cell in cells), strict=True):
             fields = {}
-            for fact in map(slice, start[a:b], stop[a:b]):
+            for fact in islice(facts, count):
                 name, value = known.get(buffer[fact]) or _learn(buffer[fact])
                 fields[name] = value
             source = buffer[s:s_end].decode() if s >= 0 else None

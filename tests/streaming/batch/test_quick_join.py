@@ -100,6 +100,7 @@ class Desks:
             published_ms,
             published_ms,
             message,
+            message.message_id,
         )
 
     def _origin(self) -> Origin:
