@@ -8,6 +8,7 @@ order of the log.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -15,22 +16,20 @@ import numpy as np
 
 from streaming.batch.arrays import slices, starts_of
 from streaming.batch.brief import Brief, is_brief, read_brief
+from streaming.batch.columns import Ends
 from streaming.batch.course import Course, Handling
 from streaming.batch.desk import BatchDesk
 from streaming.batch.ground import Ground, Grounds
 from streaming.batch.hashing import salt_from
 from streaming.batch.joining import Joining
+from streaming.batch.opening import began, opened
 from streaming.batch.report import Report, reports_of
 from streaming.batch.rows import Rows
 from streaming.batch.runs import note_sources
-from streaming.broker.state import NEVER
 from streaming.broker.telling import settle_held
-from streaming.model.address import Address
-from streaming.model.entry import Origin
 from streaming.model.outputs import MessageReason, Outcome
 from tidings import names
 from tidings.notification import Reason
-from tidings.values import digest
 
 _FEW = 128
 
@@ -63,7 +62,12 @@ class AtOnce:
         """Opened messages whose facts are known from here on: row of the batch, of the shelf, salt, published time."""
         self.ways: Counter[Handling] = Counter()
         self._tallies: dict[Ground, _Tally] = {}
-        self._shelf_row: list[int] = judged.shelf_row.tolist()
+        row, columns = judged.shelf_row, self._shelf.columns
+        self._shelf_row: list[int] = row.tolist()
+        before = (columns.more[row], columns.sources[row], columns.first_ms[row], columns.last_ms[row])
+        self._before: list[tuple[int, ...]] = list(zip(*(column.tolist() for column in before), strict=True))
+        """Of each event that is known, how many messages are counted in the columns alone, how many sources there were, the first
+        and last published time."""
         ends = judged.starts[1:] - 1
         sums = (ends - judged.starts[:-1] + 1, judged.sources[ends], judged.first_ms[ends], judged.last_ms[ends])
         self._sums: list[tuple[int, ...]] = list(zip(*(column.tolist() for column in sums), strict=True))
@@ -88,73 +92,84 @@ class AtOnce:
         self._at_hand = [reports[a - bounds[0] : b - bounds[0]] for a, b in pairwise(bounds)][::-1]
 
     def _takes(self, event: int, reports: list[Report]) -> bool:
-        first, row = reports[0], self._shelf_row[event]
-        ground = self._grounds.at(names.broker_of(first.kafka_topic), first.message.topic)
-        brief = self._opened(ground, first) if row < 0 else self._kept(ground, row)
+        report, row = reports[0], self._shelf_row[event]
+        ground = self._grounds.at(names.broker_of(report.kafka_topic), report.message.topic)
+        if row < 0:
+            if len(reports) == 1:
+                return self._opens(event, ground, report)
+            return self._joins(event, ground, began(ground, report), reports)
+        return self._joins(event, ground, self._kept(ground, event), reports)
+
+    def _opens(self, event: int, ground: Ground, report: Report) -> bool:
+        """Open an event by the only message about it that is to be opened."""
+        found = opened(ground, report, self._desk.rules)
+        if found is None:
+            return False
+        brief, reason, told = found
+        brief.reports, brief.sources, brief.first_ms, brief.last_ms = self._sums[event]
+        timers = brief.timers(ground.timing)
+        if timers[0] <= self._course.until_ms:
+            return False
+        self._keep(event, brief, timers, (report,))
+        tally = self._tally(ground)
+        tally.known += brief.reports - (1 if brief.facts else 0)
+        tally.news += 1 if brief.facts else 0
+        if told:
+            tally.settled.append((reason, 1))
+            tally.told += [reason] * len(told)
+            self._desk.outputs += told
+        return True
+
+    def _joins(self, event: int, ground: Ground, brief: Brief | None, reports: list[Report]) -> bool:
+        """Join an event to what is opened of it."""
         if brief is None:
             return False
-        until_ms, at, ends_ms = self._course.until_ms, brief.at, NEVER
+        is_new, at, timing, until_ms = self._shelf_row[event] < 0, brief.at, ground.timing, self._course.until_ms
         joining = Joining(brief, ground, self._desk.rules, until_ms)
         for report in reports:
             message = report.message
             if message.key != at.key or message.topic != at.topic or not joining.join(report):
                 return False
             # What comes later only puts the end of an event off; but that of a new one may be over by then.
-            if row < 0 and report is first and (ends_ms := brief.next_ms(ground.timing)) <= until_ms:
+            if is_new and report is reports[0] and brief.timers(timing)[0] <= until_ms:
                 return False
-        count, sources, first_ms, last_ms = self._sums[event]
-        joining.finish(count, sources, first_ms, last_ms)
-        if row >= 0 or len(reports) > 1:
-            ends_ms = brief.next_ms(ground.timing)
-        salt = salt_from(brief.id)
-        row = self._shelf.keep(row, first.number, brief, salt, ends_ms)
-        self.done[event] = row
-        self.joined += [(report.batch_row, row, salt, report.published_ms) for report in reports]
-        self._enter(ground, joining, count)
-        return True
-
-    def _opened(self, ground: Ground, report: Report) -> Brief | None:
-        """An event that nothing is known of yet."""
-        message, published_ms, append_ms = report.message, report.published_ms, report.append_ms
-        if (
-            not (ground.gathers and ground.quiet)
-            or ground.cut_off
-            or published_ms + ground.timing.window_ms <= append_ms
-            or ground.number(message.key) != report.number
-        ):
-            return None
-        at = Address(ground.broker, message.topic, message.key)
-        origin = Origin(report.kafka_topic, report.partition, report.offset, append_ms)
-        name = digest(*at, report.message_id, append_ms)
-        return Brief(at, name, append_ms, origin, published_ms, published_ms, append_ms)
-
-    def _kept(self, ground: Ground, row: int) -> Brief | None:
-        """An event that is known, with what was counted for it."""
-        shelf = self._shelf
-        kept = shelf.packed[row]
-        if row in shelf.in_hand or kept is None or not is_brief(kept):
-            return None
-        brief, columns = read_brief(kept), shelf.columns
-        if brief.at.broker != ground.broker:
-            return None
-        brief.reports += int(columns.more[row])
-        brief.sources = int(columns.sources[row])
-        brief.first_ms, brief.last_ms = int(columns.first_ms[row]), int(columns.last_ms[row])
-        return brief
-
-    def _enter(self, ground: Ground, joining: Joining, count: int) -> None:
-        """Into the books, when all is done; and what is told leaves."""
-        if (tally := self._tallies.get(ground)) is None:
-            tally = self._tallies[ground] = _Tally()
+        count, *sums = self._sums[event]
+        joining.finish(count, *sums)
+        self._keep(event, brief, brief.timers(timing), reports)
+        tally = self._tally(ground)
         tally.known += count - joining.news - joining.disputed
         tally.news += joining.news
-        if joining.conflicts:
-            tally.disputed += joining.disputed
-            tally.conflicts += joining.conflicts
+        tally.disputed += joining.disputed
+        tally.conflicts += joining.conflicts
         tally.settled += joining.settled
         for reason, record in joining.told:
             tally.told.append(reason)
             self._desk.outputs.append(record)
+        return True
+
+    def _keep(self, event: int, brief: Brief, timers: tuple[int, Ends], reports: Sequence[Report]) -> None:
+        salt = salt_from(brief.id)
+        row = self.done[event] = self._shelf.keep(self._shelf_row[event], reports[0].number, brief, salt, timers)
+        for report in reports:
+            self.joined.append((report.batch_row, row, salt, report.published_ms))
+
+    def _tally(self, ground: Ground) -> _Tally:
+        if (tally := self._tallies.get(ground)) is None:
+            tally = self._tallies[ground] = _Tally()
+        return tally
+
+    def _kept(self, ground: Ground, event: int) -> Brief | None:
+        """An event that is known, with what was counted for it."""
+        shelf, row = self._shelf, self._shelf_row[event]
+        kept = shelf.packed[row]
+        if row in shelf.in_hand or kept is None or not is_brief(kept):
+            return None
+        brief = read_brief(kept)
+        if brief.at.broker != ground.broker:
+            return None
+        counted, brief.sources, brief.first_ms, brief.last_ms = self._before[event]
+        brief.reports += counted
+        return brief
 
     def finish(self) -> None:
         """Bring the books up to date, and the table of who reported. The shelf's columns must say what became of the events."""

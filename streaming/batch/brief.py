@@ -68,19 +68,19 @@ class Brief(Struct, array_like=True, gc=False):
     release_ms: int | None = None
     released: bool = False
 
-    def next_ms(self, timing: Timing) -> int:
-        """`OpenEvent.next_ms`."""
+    def timers(self, timing: Timing) -> tuple[int, Ends]:
+        """`OpenEvent.next_ms`, and `streaming.batch.memory.end_of`."""
+        next_ms = max(self.origin.append_ms + timing.window_ms, self.opened_ms)
+        release_ms = self.release_ms
+        waits = self.held or release_ms is not None or not (self.released or not self.facts)
         due = [ledger.due_ms for ledger in self.ledgers.values() if ledger.due_ms is not None]
-        found = max(self.origin.append_ms + timing.window_ms, self.opened_ms)
         if timing.remember_ms < timing.window_ms:
-            found = min(found, max(self.news_ms + timing.remember_ms, self.release_ms or 0, *due))
-        return min(found, *due, found if self.release_ms is None else self.release_ms)
-
-    def ends(self) -> Ends:
-        """`streaming.batch.memory.end_of`."""
-        waits = self.held or self.release_ms is not None or not (self.released or not self.facts)
-        is_due = any(ledger.due_ms is not None for ledger in self.ledgers.values())
-        return Ends.LOUDLY if waits or is_due else Ends.QUIETLY
+            next_ms = min(next_ms, max(self.news_ms + timing.remember_ms, release_ms or 0, *due))
+        if due:
+            next_ms = min(next_ms, *due)
+        if release_ms is not None and release_ms < next_ms:
+            next_ms = release_ms
+        return next_ms, Ends.LOUDLY if waits or due else Ends.QUIETLY
 
 
 _FIRST_BYTE = msgspec.msgpack.encode([None] * len(Brief.__struct_fields__))[:1]

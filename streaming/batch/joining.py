@@ -1,7 +1,8 @@
 """An event of the usual kind, while the messages of a batch about it are joined to it.
 
 For each message what `streaming.broker.gathering` does, on a `Brief`. Nothing is done anywhere else until all of them have been
-joined: if one of them is unusual, the event stays as it was.
+joined: if one of them is unusual, the event stays as it was. This is where most of the engine's time goes, so each function does
+one thing from beginning to end.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from collections.abc import Iterable
 from streaming.batch.brief import Brief, BriefLedger
 from streaming.batch.ground import Ground
 from streaming.batch.report import Report
-from streaming.batch.writing import told
 from streaming.broker.state import Rules
 from streaming.model.outputs import WrittenTell
-from tidings.notification import Reason
+from streaming.wire.notification import Usual, encode_usual
+from tidings import names
+from tidings.notification import Reason, notification_id
 from tidings.registers import Join
 from tidings.subscription import Subscription
 from tidings.values import Value, sort_key
@@ -23,15 +25,11 @@ from tidings.values import Value, sort_key
 class Joining:
     """What became of the event so far, and what is to be done for that."""
 
-    __slots__ = (
-        *("brief", "conflicts", "disputed", "news", "settled", "told"),
-        *("_by", "_facts", "_ground", "_rules", "_said", "_until_ms"),
-    )
+    __slots__ = (*("brief", "conflicts", "disputed", "news", "settled", "told"), *("_by", "_ground", "_rules", "_until_ms"))
 
     def __init__(self, brief: Brief, ground: Ground, rules: Rules, until_ms: int) -> None:
         self.brief, self._ground, self._rules, self._until_ms = brief, ground, rules, until_ms
-        self._facts, self._said = brief.facts, brief.said
-        self._by = dict(zip(brief.facts, brief.claims, strict=True)) if brief.facts else {}
+        self._by = dict(zip(brief.facts, brief.claims, strict=True))
         self.news = self.disputed = self.conflicts = 0
         """How many messages had news; how many had none and disputed something; and how many values are new in dispute."""
         self.told: list[tuple[Reason, WrittenTell]] = []
@@ -40,88 +38,80 @@ class Joining:
 
     def join(self, report: Report) -> bool:
         """Join one message. False if it is unusual: then nothing of all this is to be used."""
-        fields, facts = report.message.fields, self._facts
-        new = [name for name in fields if name not in facts] if facts else list(fields)
-        changed: list[str] = []
-        if len(new) < len(fields):
-            before = self.conflicts
-            for name, value in fields.items():
-                if name in facts and not self._meets(name, value, report, changed):
-                    return False
-            self.disputed += self.conflicts > before and not new and not changed
-        if new and not self._adds(new, report):
+        brief, by, ground, published_ms = self.brief, self._by, self._ground, report.published_ms
+        facts, said, fields = brief.facts, brief.said, report.message.fields
+        if ground.joins and any(ground.topic.join_of(name) is Join.UNION for name in fields):
             return False
-        if not new and not changed:
+        new: dict[str, Value] = {}
+        changed: list[str] = []
+        conflicts = self.conflicts
+        for name, value in fields.items():
+            if name not in facts:
+                new[name] = value
+                continue
+            known = facts[name]
+            repeats = type(value) is type(known) and value == known
+            if not (repeats and said[by[name]][0] < published_ms) and not self._meets(name, value, report, changed):
+                return False
+        if new:
+            if len(facts) + len(new) > self._rules.event_fields or not ground.takes(new, self._rules.bounds.conflicts):
+                return False
+            facts.update(new)
+            by.update(dict.fromkeys(new, self._number(report)))
+            if ground.joins:
+                kinds = {name: kind for name in new if (kind := ground.topic.join_of(name)) is not Join.FIRST}
+                brief.kinds.update(kinds)
+        elif not changed:
+            self.disputed += self.conflicts > conflicts
             return True
         self.news += 1
-        return self._lets_leave(new, changed, report)
+        return self._lets_leave([*new, *changed], changed, report)
 
     def finish(self, reports: int, sources: int, first_ms: int, last_ms: int) -> None:
         """All of the batch has been joined: so many reports, from so many sources that are new, of these published times."""
-        brief, by, said = self.brief, self._by, self._said
+        brief, by = self.brief, self._by
         brief.reports += reports
         brief.sources += sources
-        brief.first_ms, brief.last_ms = min(brief.first_ms, first_ms), max(brief.last_ms, last_ms)
+        if first_ms < brief.first_ms:
+            brief.first_ms = first_ms
+        if last_ms > brief.last_ms:
+            brief.last_ms = last_ms
         brief.claims = list(by.values())
-        if len(said) > len(by) + sum(map(len, brief.rivals.values())):
-            # Some were believed before, and are not any more.
-            number_of: dict[int, int] = {}
-            brief.claims = [number_of.setdefault(number, len(number_of)) for number in brief.claims]
-            brief.rivals = {
-                name: [(value, number_of.setdefault(number, len(number_of))) for value, number in rivals]
-                for name, rivals in brief.rivals.items()
-            }
-            brief.said = [said[number] for number in number_of]
+        if len(brief.said) > len(by) and len(brief.said) > len(by) + sum(map(len, brief.rivals.values())):
+            self._forget_unbelieved()
 
     # ---- what is known ------------------------------------------------------------------------------------------------
 
-    def _adds(self, new: list[str], report: Report) -> bool:
-        """Fields that nobody had stated."""
-        facts, ground, rules = self._facts, self._ground, self._rules
-        if len(facts) + len(new) > rules.event_fields or not ground.takes(new, rules.bounds.conflicts):
-            return False
-        fields = report.message.fields
-        facts.update(fields if len(new) == len(fields) else {name: fields[name] for name in new})
-        self._by.update(dict.fromkeys(new, self._number(report)))
-        if ground.joins:
-            kinds = {name: kind for name in new if (kind := ground.topic.join_of(name)) is not Join.FIRST}
-            self.brief.kinds.update(kinds)
-        return True
-
     def _meets(self, name: str, value: Value, report: Report, changed: list[str]) -> bool:
         """A field that somebody has stated. False if that is to be looked at as `registers.join` does."""
-        known = self._facts[name]
-        said = self._said[self._by[name]]
-        if self._ground.joins and self._ground.topic.join_of(name) is Join.UNION:
-            return False  # its parts would be claims of their own
+        brief, said = self.brief, self.brief.said[self._by[name]]
+        known = brief.facts[name]
         if type(value) is type(known) and value == known:
             # Of two that say the same, the earlier one is believed.
-            if said[0] < report.published_ms:
-                return True
             mine = report.published_ms, report.message_id
             if mine == said[:2]:
                 return report.message.source == said[2]
             if mine < said[:2]:
                 self._by[name] = self._number(report)
             return True
-        kind = self.brief.kinds.get(name, Join.FIRST)
+        kind = brief.kinds.get(name, Join.FIRST)
         if kind is Join.FIRST:
             return self._disputes(name, value, report)
         order, other = sort_key(known), sort_key(value)
         if order == other:
             return False
         if (other < order) is (kind is Join.MIN):
-            self._facts[name] = value
+            brief.facts[name] = value
             self._by[name] = self._number(report)
             changed.append(name)
         return True
 
     def _disputes(self, name: str, value: Value, report: Report) -> bool:
         """Another value of a field that keeps the first one: it loses, if it is the later one."""
-        said, mine = self._said, (report.published_ms, report.message_id)
-        rivals = self.brief.rivals.get(name, [])
+        brief, said, mine = self.brief, self.brief.said, (report.published_ms, report.message_id)
+        rivals = brief.rivals.get(name, [])
         fact = sort_key(value)
-        if mine <= said[self._by[name]][:2] or fact == sort_key(self._facts[name]):
+        if mine <= said[self._by[name]][:2] or fact == sort_key(brief.facts[name]):
             return False
         for rival, by in rivals:
             if sort_key(rival) == fact:
@@ -129,26 +119,37 @@ class Joining:
         if len(rivals) + 1 >= self._rules.bounds.conflicts or any(said[by][:2] == mine for _, by in rivals):
             return False
         rivals = [*rivals, (value, self._number(report))]
-        self.brief.rivals[name] = sorted(rivals, key=lambda rival: said[rival[1]][:2])
+        brief.rivals[name] = sorted(rivals, key=lambda rival: said[rival[1]][:2])
         self.conflicts += 1
         return True
 
     def _number(self, report: Report) -> int:
         """That of the report among those that are believed."""
-        mine = report.published_ms, report.message_id, report.message.source
-        if not self._said or self._said[-1] != mine:
-            self._said.append(mine)
-        return len(self._said) - 1
+        said, mine = self.brief.said, (report.published_ms, report.message_id, report.message.source)
+        if not said or said[-1] != mine:
+            said.append(mine)
+        return len(said) - 1
+
+    def _forget_unbelieved(self) -> None:
+        """Some reports were believed before, and are not any more."""
+        brief, number_of = self.brief, dict[int, int]()
+        brief.claims = [number_of.setdefault(number, len(number_of)) for number in brief.claims]
+        brief.rivals = {
+            name: [(value, number_of.setdefault(number, len(number_of))) for value, number in rivals]
+            for name, rivals in brief.rivals.items()
+        }
+        brief.said = [brief.said[number] for number in number_of]
 
     # ---- what leaves --------------------------------------------------------------------------------------------------
 
-    def _lets_leave(self, new: list[str], changed: list[str], report: Report) -> bool:
-        """`streaming.broker.gathering.let_leave`, where nobody asks for more than a cadence. False if a timer would fire within
-        the batch."""
-        brief, ground, facts, now_ms = self.brief, self._ground, self._facts, report.append_ms
+    def _lets_leave(self, news: list[str], changed: list[str], report: Report) -> bool:
+        """`streaming.broker.gathering.let_leave`, where nobody asks for more than a cadence. False if a timer would fire in the
+        batch. ``changed`` are those of the news that were known by another value."""
+        brief, ground, facts, now_ms = self.brief, self._ground, self.brief.facts, report.append_ms
+        ledgers = brief.ledgers
         brief.news_ms = now_ms
         brief.held += 1
-        brief.held_fields = sorted({*brief.held_fields, *new, *changed}) if brief.held_fields else [*new, *changed]
+        brief.held_fields = sorted({*brief.held_fields, *news}) if brief.held_fields else news
         complete = ground.topic.is_complete(facts)
         leaves = complete or not ground.timing.hold_ms
         if leaves:
@@ -157,67 +158,77 @@ class Joining:
             brief.release_ms = now_ms + ground.timing.hold_ms
             if brief.release_ms <= self._until_ms:
                 return False
-        asked = ground.concerned(brief.at.key, facts) if leaves else ()
-        knew = list(facts)[: len(facts) - len(new)] if brief.ledgers else []
-        told_now: dict[str, list[str]] = {}
-        for subscription in asked:
-            name = subscription.name
-            ledger = brief.ledgers.get(name)
-            untold = self._untold(subscription, ledger, new, changed)
+        told: dict[str, list[str]] = {}
+        for subscription in ground.concerned(brief.at.key, facts) if leaves else ():
+            ledger = ledgers.get(subscription.name)
+            untold = self._untold(subscription, ledger, news, changed)
             if not untold:
                 continue
             if ledger is None:
-                ledger = brief.ledgers[name] = BriefLedger(0, 0, False, None, [])
-            if ledger.revision and now_ms < ledger.told_ms + subscription.every_ms:
+                ledger = ledgers[subscription.name] = BriefLedger(0, 0, False, None, [])
+            elif ledger.revision and now_ms < ledger.told_ms + subscription.every_ms:
                 ledger.due_ms = ledger.told_ms + subscription.every_ms
                 if ledger.due_ms <= self._until_ms:
                     return False
                 continue
             self._tell(subscription, ledger, untold, complete, report)
-            told_now[name] = untold
-        for name, ledger in brief.ledgers.items():
-            untold = told_now.get(name, [])
-            if len(untold) == len(facts):
+            told[subscription.name] = untold
+        for name, ledger in ledgers.items():
+            untold = told.get(name, [])
+            if len(untold) == len(facts) or (ledger.told is None and len(untold) == len(news)):
                 ledger.told = None
-            elif not self._notes(ledger, untold, knew, changed):
+            elif not self._notes(ledger, untold, news, changed):
                 return False
         return True
 
-    def _untold(self, subscription: Subscription, ledger: BriefLedger | None, new: list[str], changed: list[str]) -> list[str]:
-        """What it wants and does not know, of facts of which these are new or have changed."""
+    def _untold(self, subscription: Subscription, ledger: BriefLedger | None, news: list[str], changed: list[str]) -> list[str]:
+        """What it wants and does not know."""
         if ledger is None:
-            found: Iterable[str] = self._facts
+            found: Iterable[str] = self.brief.facts
         elif ledger.told is None:
-            found = new + changed
+            found = news
         else:
-            found = [name for name in self._facts if name not in ledger.told or name in changed]
+            found = [name for name in self.brief.facts if name not in ledger.told or name in changed]
         fields = subscription.fields
-        return sorted(found if fields is None else (name for name in found if name in fields))
+        return sorted(found if fields is None else [name for name in found if name in fields])
 
-    def _notes(self, ledger: BriefLedger, untold: list[str], knew: list[str], changed: list[str]) -> bool:
-        """Note of what somebody knows that it was told this now. False if it was told before what is not so any more."""
-        told = knew if ledger.told is None else ledger.told
-        if changed and any(name in told and name not in untold for name in changed):
+    def _notes(self, ledger: BriefLedger, untold: list[str], news: list[str], changed: list[str]) -> bool:
+        """Of somebody who does not know all: note what it knows, since this was told. False if that is not so any more."""
+        facts = self.brief.facts
+        told = [name for name in facts if name in changed or name not in news] if ledger.told is None else ledger.told
+        if any(name in told and name not in untold for name in changed):
             return False
         knows = {*told, *untold}
-        ledger.told = None if len(knows) == len(self._facts) else sorted(knows)
+        ledger.told = None if len(knows) == len(facts) else sorted(knows)
         return True
 
     def _tell(self, subscription: Subscription, ledger: BriefLedger, untold: list[str], complete: bool, report: Report) -> None:
-        brief, facts = self.brief, self._facts
+        """`streaming.notify.tell.notification_of`, as bytes."""
+        brief, facts, (_, topic, key) = self.brief, self.brief.facts, self.brief.at
         again = Reason.NEWS if ledger.revision else Reason.FIRST
         reason = Reason.COMPLETE if complete and not ledger.complete else again
         ledger.revision += 1
-        ledger.told_ms, ledger.complete, ledger.due_ms = report.append_ms, ledger.complete or complete, None
-        counts = (
-            *(brief.reports + report.reports, brief.sources + report.sources),
-            *(min(brief.first_ms, report.first_ms), max(brief.last_ms, report.last_ms)),
+        ledger.told_ms, ledger.due_ms = report.append_ms, None
+        ledger.complete = ledger.complete or complete
+        notification = Usual(
+            notification_id(subscription.name, subscription.since, brief.id, ledger.revision),
+            subscription.subscriber,
+            subscription.name,
+            topic,
+            key,
+            brief.id,
+            ledger.revision,
+            reason,
+            {name: facts[name] for name in untold},
+            brief.reports + report.reports,
+            brief.sources + report.sources,
+            min(brief.first_ms, report.first_ms),
+            max(brief.last_ms, report.last_ms),
+            self._conflicts(subscription) if brief.rivals else {},
         )
-        conflicts = self._conflicts(subscription) if brief.rivals else {}
-        news = {name: facts[name] for name in untold}
-        at, event, now_ms = brief.at, brief.id, report.append_ms
-        record = told(subscription, at, event, event, ledger.revision, reason, news, counts, conflicts, now_ms)
-        self.told.append((reason, record))
+        value = encode_usual(notification, subscription.encoding)
+        record_key = names.record_key(topic, key)
+        self.told.append((reason, WrittenTell(subscription.deliver, record_key, value, report.append_ms)))
         if brief.held and not set(untold).isdisjoint(brief.held_fields):
             self.settled.append((reason, brief.held))
             brief.held, brief.held_fields = 0, []

@@ -270,17 +270,18 @@ class PackedMemory:
         """So many may be kept soon that are not here yet."""
         self.columns.grow(len(self.packed) + rows)
 
-    def keep(self, row: int, number: int, brief: Brief, salt: int, next_ms: int) -> int:
+    def keep(self, row: int, number: int, brief: Brief, salt: int, timers: tuple[int, Ends]) -> int:
         """Keep an event that was not in hand as it is now, and return its row: a new one, reserved before, has none yet."""
         kept = write_brief(brief)
         if row < 0:
             row = self._rows[number] = len(self.packed)
             self.packed.append(kept)
-            self._laid.append((row, number, self.place(*brief.at.place)))
+            self._laid.append((row, number, self.place(brief.at.broker, brief.at.topic)))
         else:
             self.packed[row] = kept
             self.columns.more[row] = 0
-        said = next_ms, next_ms, True, salt, brief.first_ms, brief.last_ms, brief.sources, brief.origin.append_ms, brief.ends()
+        next_ms, ends = timers
+        said = next_ms, next_ms, True, salt, brief.first_ms, brief.last_ms, brief.sources, brief.origin.append_ms, ends
         self._fresh[row] = said
         return row
 

@@ -63,8 +63,7 @@ def test_in_few_words_it_says_when_it_is_due(event, window_ms, remember_ms):
     timing = Timing(window_ms=window_ms, remember_ms=remember_ms)
     slot, brief = Slot([event]), brief_of(AT, Slot([event]))
     assert brief is not None
-    assert brief.next_ms(timing) == slot.next_ms(Topic("incident", timing=timing))
-    assert brief.ends() == end_of(slot)
+    assert brief.timers(timing) == (slot.next_ms(Topic("incident", timing=timing)), end_of(slot))
 
 
 USUAL = OpenEvent(
