@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from streaming.batch.brief import read_brief
 from streaming.batch.course import Handling, Why
 from streaming.batch.desk import BatchDesk
 from streaming.batch.memory import PackedMemory
@@ -25,6 +26,7 @@ from streaming.wire.outgoing import written
 from streaming.world.buckets import LIMITS, SECRET, TICKER, columns_of, log_of, plainly
 from streaming.world.one_broker import Script
 from streaming.world.records import subscription, topic
+from testing.engines import Restarts, check, cut, fast
 from tidings.errors import Unreadable
 from tidings.registers import Bounds
 
@@ -339,6 +341,7 @@ def test_of_two_that_say_the_same_the_earlier_one_is_believed():
 UNUSUAL = {
     "another value, published earlier": [({"a": 1}, 0), ({"a": 2}, -5)],
     "an equal number of another type": [({"a": 1}, 0), ({"a": 1.0}, 0)],
+    "a value that lost, published earlier than it was": [({"a": 1}, 0), ({"a": 2}, 5), ({"a": 2}, 3)],
     "as many disputes as are kept": [({"a": number}, number) for number in range(4)],
     "too many fields": [({"a": 1, "b": 1}, 0), ({"c": 1, "d": 1, "e": 1}, 1)],
 }
@@ -352,6 +355,53 @@ def test_what_is_unusual_is_looked_at_one_by_one(said):
         script.publish(fields, published_ms=script.now_ms + drift_ms)
     bench = Bench(script).run()
     assert not bench.ways[Handling.AT_ONCE]
+    bench.check()
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["in one batch", "in batches of their own"])
+def test_what_entered_before_its_event_is_looked_at_one_by_one(apart):
+    """It stood in a partition that lags: from then on the event counts as entered earlier."""
+    script = scripted()
+    publish(script, {"a": 1})
+    script.wait(-500)
+    script.publish({"b": 1}, published_ms=script.now_ms)
+    bench = Bench(script)
+    if apart:
+        bench.run(len(bench.rows) - 1)
+    bench.run()
+    assert bench.ways[Handling.AT_ONCE] == apart
+    bench.check()
+
+
+def test_a_field_that_became_a_set_is_looked_at_one_by_one():
+    script = scripted()
+    publish(script, {"a": "x"})
+    script.wait(5)
+    script.control(topic(window_ms=10_000, fields={"a": "union"}))
+    publish(script, {"a": ("x", "y")})
+    log = log_of(script)
+    check(script, cut(log, [len(log) - 1]), Restarts())
+
+
+def test_a_clock_that_goes_back_is_looked_at_one_by_one():
+    """What stands later in a partition may have an earlier append time: by that, its event entered earlier."""
+    script = scripted(Rules(ahead_ms=10_000), hold_ms=4_000)
+    publish(script, {"a": 1}, {"b": 1}, after_ms=10)
+    log = log_of(script)
+    log[-1] = structs.replace(log[-1], append_ms=log[-1].append_ms - 15)
+    ways: Counter[Handling] = Counter()
+    check(script, [log], Restarts())
+    fast(script, [log], Restarts(), ways)
+    assert not ways[Handling.AT_ONCE]
+
+
+def test_of_reports_that_are_not_believed_any_more_nothing_is_kept():
+    script = scripted(Rules(ahead_ms=10_000))
+    script.wait(100)
+    for earlier_ms in range(9):
+        script.publish({"a": 1, "b": 1}, published_ms=script.now_ms - earlier_ms, source=f"s{earlier_ms}")
+    bench = Bench(script).run()
+    assert len(read_brief(bench.shelf.packed[0] or b"").said) == 1
     bench.check()
 
 
