@@ -28,7 +28,7 @@ from streaming.batch.resplit import resplit
 from streaming.batch.shuffle import labels_of
 from streaming.batch.store import Bucket, read_note, store_of
 from streaming.broker.state_codec import FORMAT
-from streaming.spark.pipelines import EVENTS, PIPELINES
+from streaming.spark.pipelines import PIPELINES
 from tidings.control import Snapshot
 from tidings.errors import BadState, CannotRun
 from tidings.registers import Bounds
@@ -157,7 +157,7 @@ def migrate(directory: ServiceDirectory, buckets: int | None, partitions: int | 
             "say with --buckets or --shuffle-partitions what it should have"
         )
     for pipeline in PIPELINES:
-        if pipeline is not EVENTS and (directory.path / pipeline.checkpoint).exists():
+        if not pipeline.can_migrate and (directory.path / pipeline.checkpoint).exists():
             raise CannotRun(
                 f"{directory.path} has {pipeline.remembers}, which cannot be dealt out anew yet: "
                 "go on with the numbers it has, or start with another --dir"

@@ -44,10 +44,18 @@ class Pipeline:
     title: str
     """What it is called when it fails."""
     remembers: str
-    """What its buckets have, in words. `tidings state migrate` deals out anew what `EVENTS` remembers, and refuses to while there
-    is anything else."""
+    """What its buckets have, in words."""
+    can_migrate: bool = False
+    """Whether `tidings state migrate` deals out anew what its buckets have, so that it reads on where that says. While there is
+    anything that cannot be dealt out anew, nothing is."""
+    reads_ticks: bool = False
+    """Whether every tick is something to read for it. Then the service is as far as this pipeline is; and if it reads nothing, it
+    hangs."""
     starts_when: Callable[[Snapshot], bool] | None = None
     """The control data that first asks for it. Without such a condition it starts with the service, which lives by it."""
+
+    def is_asked_for(self, snapshot: Snapshot) -> bool:
+        return self.starts_when is None or self.starts_when(snapshot)
 
 
 EVENTS = Pipeline(
@@ -61,6 +69,8 @@ EVENTS = Pipeline(
     metric="tidings_batch",
     title="the query",
     remembers="events",
+    can_migrate=True,
+    reads_ticks=True,
 )
 
 WINDOWS = Pipeline(
