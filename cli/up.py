@@ -12,6 +12,9 @@ import typer
 
 from cli import show
 
+_LOOK_S = 0.25
+"""How often to look whether all is well."""
+
 
 def up(
     dir: Annotated[
@@ -65,7 +68,8 @@ def up(
             show.remark(f"metrics at http://{started.metrics_address}/metrics; Ctrl-C stops")
             print(f"ready bootstrap={started.bootstrap}", flush=True)
             with profiled(wanted, started.java, started.directory.path / "profile", show.remark):
-                started.watch(asked.to_stop)
+                while not asked.to_stop.wait(_LOOK_S):
+                    started.check()
         except _StopAsked:
             pass  # asked while starting
         finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -30,12 +29,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def query_spec(
-    config: Config, directory: ServiceDirectory, bootstrap_servers: str, identity: TickerIdentity, ways: Ways = None
-) -> QuerySpec:
+def query_spec(config: Config, directory: ServiceDirectory, bootstrap: str, identity: TickerIdentity, ways: Ways) -> QuerySpec:
     """What the settings say to all pipelines."""
     return QuerySpec(
-        bootstrap_servers=bootstrap_servers,
+        bootstrap_servers=bootstrap,
         directory=directory.path,
         bucket=BucketSpec(
             ticker=identity,
@@ -72,13 +69,9 @@ class Launcher:
         return SupervisedQuery(begin, workers=workers, stall_s=self.stall_s, unread_s=lambda: ticker.unread_s)
 
     def _begin(self, pipeline: Pipeline, over_gaps: bool) -> Any:
-        starting = starting_offsets(self.directory, self._partitions) if pipeline.can_migrate else "earliest"
-        return start(self.spark, pipeline, self.spec, over_gaps=over_gaps, starting=starting)
-
-    def _partitions(self) -> dict[str, int]:
-        """Of all Kafka topics that are read there now."""
         read = names.input_pattern(self.spec.bucket.rules.hosted)
-        return {name: count for name, count in self.connection.topics().items() if re.fullmatch(read, name)}
+        starting = starting_offsets(self.directory, self.connection, read) if pipeline.can_migrate else "earliest"
+        return start(self.spark, pipeline, self.spec, over_gaps=over_gaps, starting=starting)
 
 
 class Queries:
@@ -91,12 +84,19 @@ class Queries:
         self.ways: Ways = None
         """Where it is counted which way messages go through the engine, when there is a Spark to count."""
 
-    def start_asked_for(self, snapshot: Snapshot, launch: Callable[[Pipeline], SupervisedQuery]) -> None:
-        """Start those that do not run yet, and are asked for by this control data."""
+    def check(self, snapshot: Snapshot, launch: Callable[[Pipeline], SupervisedQuery]) -> str | None:
+        """Start those that this control data asks for, and those again whose time has come.
+
+        Says which one stopped and why, when there is nothing left to try.
+        """
         for pipeline in self._pipelines:
-            if pipeline.name not in self._running and pipeline.is_asked_for(snapshot):
+            query = self.of(pipeline)
+            if query is not None and (cause := query.check()):
+                return f"{pipeline.title} stopped: {cause}"
+            if query is None and pipeline.starts_when(snapshot):
                 query = self._running[pipeline.name] = launch(pipeline)
                 self._exits.callback(query.stop)
+        return None
 
     def stop(self) -> None:
         """Stop all that were started, last first."""
@@ -120,17 +120,9 @@ class Queries:
         return dict(self.ways.value) if self.ways is not None else {}
 
     def are_live(self) -> bool:
-        """Whether those that start with the service run."""
-        at_once = [self.of(pipeline) for pipeline in self._pipelines if pipeline.starts_when is None]
-        return all(query is not None and query.is_active for query in at_once)
-
-    def check(self) -> str | None:
-        """Start those again whose time has come; says which one stopped and why, when there is nothing left to try."""
-        for pipeline in self._pipelines:
-            query = self.of(pipeline)
-            if query is not None and (cause := query.check()):
-                return f"{pipeline.title} stopped: {cause}"
-        return None
+        """Whether the one runs that the service lives by."""
+        query = self.reading_ticks
+        return query is not None and query.is_active
 
     def progress(self) -> Mapping[str, Mapping[str, float]]:
         """By the beginning of the metric's name, what each says of its last batch."""

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import logging
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -46,7 +45,7 @@ _WARM_S = 45.0
 
 @dataclass(frozen=True)
 class StartedService:
-    """A service whose parts have all been started."""
+    """A service whose parts have all been started, but for its pipelines: ``check`` starts those."""
 
     bootstrap: str
     metrics_address: str
@@ -61,20 +60,14 @@ class StartedService:
         """Its Java machines, by what they are called in a profile."""
         return {"java spark": self.launcher.java_pid} | ({"java kafka": self.kafka.pid} if self.kafka is not None else {})
 
-    def watch(self, stopping: threading.Event) -> None:
-        """Return when asked to stop; raise when a part of the service has failed."""
-        while not stopping.wait(0.25):
-            self.check()
-
     def check(self) -> None:
-        """Say so if something stopped, and start what new control data asks for. To be called again and again."""
+        """Start the pipelines that control data asks for; raise if a part has failed. To be called again and again."""
         if self.kafka is not None and not self.kafka.is_alive():
             raise CannotRun(f"the embedded Kafka ended; see {self.directory.kafka / 'kafka.log'}")
         if self.keeper.failure is not None:
             raise CannotRun(f"the control data can no longer be read: {self.keeper.failure}")
-        if failed := self.queries.check():
+        if failed := self.queries.check(self.keeper.snapshot, self.launcher.launch):
             raise CannotRun(f"{failed}; see {self.directory.logs}")
-        self.queries.start_asked_for(self.keeper.snapshot, self.launcher.launch)
 
 
 class Service:
@@ -122,12 +115,12 @@ class Service:
         spec = query_spec(self.config, directory, connection.bootstrap, identity, self._queries.ways)
         launcher = Launcher(session, spark.pid, spec, directory, connection, ticker, self.config.spark.stall_s)
         self._exits.callback(self._queries.stop)
-        self._queries.start_asked_for(keeper.snapshot, launcher.launch)
+        started = StartedService(connection.bootstrap, metrics_address, directory, kafka, keeper, self._queries, launcher)
+        started.check()
         follower.start()
         ticker.start()
         self._exits.callback(ticker.stop)
         keeper.start()
-        started = StartedService(connection.bootstrap, metrics_address, directory, kafka, keeper, self._queries, launcher)
         self._warm_up(started)
         ticker.rest()
         forget_old(directory)

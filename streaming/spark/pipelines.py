@@ -49,13 +49,10 @@ class Pipeline:
     """Whether `tidings state migrate` deals out anew what its buckets have, so that it reads on where that says. While there is
     anything that cannot be dealt out anew, nothing is."""
     reads_ticks: bool = False
-    """Whether every tick is something to read for it. Then the service is as far as this pipeline is; and if it reads nothing, it
-    hangs."""
-    starts_when: Callable[[Snapshot], bool] | None = None
-    """The control data that first asks for it. Without such a condition it starts with the service, which lives by it."""
-
-    def is_asked_for(self, snapshot: Snapshot) -> bool:
-        return self.starts_when is None or self.starts_when(snapshot)
+    """Whether every tick is something to read for it. One pipeline does: a service lives by it and is as far as it is; and if it
+    reads nothing, its workers hang."""
+    starts_when: Callable[[Snapshot], bool] = lambda _: True
+    """The control data that first asks for it. Any does, unless it says otherwise: then it starts with the service."""
 
 
 EVENTS = Pipeline(

@@ -57,8 +57,13 @@ def started(**found: Query) -> Queries:
     """Three pipelines, of which these were asked for, and started as these queries."""
     queries = Queries([EVENTS, WINDOWS, THIRD])
     asked = [record for name, record in ((WINDOWS.name, AGGREGATE), (THIRD.name, topic("third"))) if name in found]
-    queries.start_asked_for(snapshot(*asked), lambda pipeline: running(found[pipeline.name]))
+    queries.check(snapshot(*asked), lambda pipeline: running(found[pipeline.name]))
     return queries
+
+
+def check(queries: Queries) -> str:
+    """What is said when nothing more is asked for."""
+    return queries.check(snapshot(), pytest.fail) or ""
 
 
 def test_each_starts_once_when_it_is_asked_for():
@@ -69,7 +74,7 @@ def test_each_starts_once_when_it_is_asked_for():
         return running(Query())
 
     for records in ((), (AGGREGATE,), (AGGREGATE,), (AGGREGATE, topic("third")), ()):
-        queries.start_asked_for(snapshot(*records), launch)
+        assert queries.check(snapshot(*records), launch) is None
     assert launched == [EVENTS, WINDOWS, THIRD]
     together = started(events=Query(), windows=Query(), third=Query())
     assert all(together.of(pipeline) is not None for pipeline in (EVENTS, WINDOWS, THIRD))
@@ -91,12 +96,12 @@ def test_a_service_is_as_far_as_the_pipeline_that_reads_ticks():
 
 def test_the_one_that_stopped_is_named():
     ours = "tidings.errors.BadState: a state blob fails its checksum"
-    assert Queries([EVENTS, WINDOWS, THIRD]).check() is None
+    assert check(started(events=Query(), third=Query())) == ""
     for name, title in (("third", "the query for thirds"), ("windows", "the query for windows"), ("events", "the query")):
         queries = started(**{"events": Query(), name: Query(ours)})
-        assert (queries.check() or "").startswith(f"{title} stopped: ")
+        assert check(queries).startswith(f"{title} stopped: ")
     both = started(events=Query(ours), third=Query(ours))
-    assert (both.check() or "").startswith("the query stopped: ")
+    assert check(both).startswith("the query stopped: ")
 
 
 def test_all_that_were_started_are_stopped():
