@@ -40,9 +40,7 @@ def apply(connection: Connection, records: Sequence[ControlRecord]) -> int:
     with connection.plain_errors():
         for key, record in records:
             value = None if record is None else encode(record)
-            producer.produce(
-                names.CONTROL, key=key.encode(), value=value, partition=0, on_delivery=lambda *said: noted.append(said)
-            )
+            producer.produce(names.CONTROL, value, key.encode(), partition=0, on_delivery=lambda *said: noted.append(said))
         left = producer.flush(_ACK_S)
     if failures := [error for error, _ in noted if error is not None]:
         raise connection.in_plain_words(failures[0])
