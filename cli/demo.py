@@ -66,8 +66,8 @@ def _run(directory: Path, events: int, witnesses: int, seed: int) -> DemoVerdict
     overrides: dict[str, object] = {"service.dir": str(directory), "service.metrics_port": 0, "kafka.partitions": 1}
     settings = load(None, os.environ, overrides)
     service = Service(settings, show.remark)
-    started = service.start()
     try:
+        started = service.start()
         connection = Connection(started.bootstrap)
         run = Demo(connection, settings, events=events, witnesses=witnesses, seed=seed)
         reports = run.messages - run.readings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -60,14 +60,23 @@ def experiment(
     if name == "list":
         _list(as_json)
         return
+    from experiments.catalogue import experiments, find
     from experiments.harness import Settings
 
     settings = Settings(quick=quick, seed=seed)
+    chosen = list(experiments().values()) if name == "all" else [find(name)]
+    if not chosen:
+        raise CannotRun("there are no experiments yet")
+    folders = [out, (page or _PAGE).parent] if name == "all" else [out]
+    _prepare(folders, not no_plot)
+    done = []
+    for number, each in enumerate(chosen, 1):
+        if name == "all":
+            show.remark(f"{each.name}, {number} of {len(chosen)}")
+        done.append(_run(each, settings, out, as_json, not no_plot))
     if name == "all":
-        holds = _run_all(settings, out, as_json, not no_plot, page or _PAGE)
-    else:
-        holds = _run_one(name, settings, out, as_json, not no_plot)
-    if strict and not holds:
+        _write_page(done, settings, None if no_plot else out, page or _PAGE)
+    if strict and not all(each.holds for each in done):
         raise typer.Exit(1)
 
 
@@ -95,44 +104,15 @@ def _list(as_json: bool) -> None:
 # ---- running ----------------------------------------------------------------------------------------------------------
 
 
-def _run_one(name: str, settings: Settings, out: Path, as_json: bool, plot: bool) -> bool:
-    from experiments.catalogue import find
-
-    experiment = find(name)
-    _prepare(out, plot)
-    return _run(experiment, settings, out, as_json, plot).holds
-
-
-def _run_all(settings: Settings, out: Path, as_json: bool, plot: bool, page: Path) -> bool:
-    from experiments.catalogue import experiments
-    from experiments.harness import make_folder, to_dict, writing
-    from experiments.page import write_page
-
-    found = experiments()
-    if not found:
-        raise CannotRun("there are no experiments yet")
-    _prepare(out, plot)
-    make_folder(page.parent)
-    done = []
-    for number, experiment in enumerate(found.values(), 1):
-        show.remark(f"{experiment.name}, {number} of {len(found)}")
-        done.append(_run(experiment, settings, out, as_json, plot))
-    # A plot of an earlier run does not belong to these results.
-    plots = out if plot else None
-    with writing(page):
-        write_page([to_dict(each) for each in done], plots, page, command=f"tidings experiment all{settings.options}")
-    show.remark(f"written: {page}")
-    return all(each.holds for each in done)
-
-
-def _prepare(out: Path, plot: bool) -> None:
+def _prepare(folders: Sequence[Path], plot: bool) -> None:
     """What could go wrong after a long run is tried before it."""
     from experiments import plots
     from experiments.harness import make_folder
 
     if plot:
         plots.check()
-    make_folder(out)
+    for folder in folders:
+        make_folder(folder)
 
 
 def _run(experiment: Experiment, settings: Settings, out: Path, as_json: bool, plot: bool) -> Conducted:
@@ -150,6 +130,16 @@ def _run(experiment: Experiment, settings: Settings, out: Path, as_json: bool, p
     _print(conducted, as_json)
     show.remark(f"written: {', '.join(str(file) for file in written)}")
     return conducted
+
+
+def _write_page(done: Sequence[Conducted], settings: Settings, plots: Path | None, page: Path) -> None:
+    """Without ``plots``, there are none: those of an earlier run do not belong to these results."""
+    from experiments.harness import to_dict, writing
+    from experiments.page import write_page
+
+    with writing(page):
+        write_page([to_dict(each) for each in done], plots, page, command=f"tidings experiment all{settings.options}")
+    show.remark(f"written: {page}")
 
 
 @contextmanager

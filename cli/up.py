@@ -10,6 +10,11 @@ from typing import Annotated, Self
 
 import typer
 
+from cli import show
+
+_LOOK_S = 0.25
+"""How often to look whether all is well."""
+
 
 def up(
     dir: Annotated[
@@ -49,33 +54,27 @@ def up(
     }
     settings = load(config, os.environ, {name: value for name, value in overrides.items() if value is not None})
     # Imported after the settings are read: whoever has one wrong should not wait for Spark.
-    from rich.console import Console
-
     from service.profile.profiling import FlameGraph, profiled
     from service.up import Service
 
-    console = Console(stderr=True, highlight=False)
-
-    def say(line: str) -> None:
-        console.print(line, style="dim", markup=False, soft_wrap=True)
-
     wanted = FlameGraph(profile, profile_seconds) if profile else None
     if wanted:
-        wanted.check(say)
-    service = Service(settings, say)
+        wanted.check(show.remark)
+    service = Service(settings, show.remark)
     with _Asked() as asked:
         try:
             started = service.start()
             asked.only_note()
-            say(f"metrics at http://{started.metrics_address}/metrics; Ctrl-C stops")
+            show.remark(f"metrics at http://{started.metrics_address}/metrics; Ctrl-C stops")
             print(f"ready bootstrap={started.bootstrap}", flush=True)
-            with profiled(wanted, started.java, started.directory.path / "profile", say):
-                started.watch(asked.to_stop)
+            with profiled(wanted, started.java, started.directory.path / "profile", show.remark):
+                while not asked.to_stop.wait(_LOOK_S):
+                    started.check()
         except _StopAsked:
-            pass  # asked while starting: what was started is stopped already
+            pass  # asked while starting
         finally:
             asked.only_note()
-            say("stopping")
+            show.remark("stopping")
             service.stop()
 
 

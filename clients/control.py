@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, Message
 
 from clients.connection import Connection
 from clients.log import read_all, scan, watermarks
@@ -37,26 +36,18 @@ def apply(connection: Connection, records: Sequence[ControlRecord]) -> int:
     """Write the records, in their order, and return the version that holds them all."""
     ensure_topics(connection, [control_spec()])
     producer = connection.producer(**{"linger.ms": 5})
-    offsets: list[int] = []
-    failures: list[KafkaError] = []
-
-    def noted(error: KafkaError | None, message: Any) -> None:
-        if error is None:
-            offsets.append(message.offset())
-        else:
-            failures.append(error)
-
+    noted: list[tuple[KafkaError | None, Message]] = []
     with connection.plain_errors():
         for key, record in records:
             value = None if record is None else encode(record)
-            producer.produce(names.CONTROL, key=key.encode(), value=value, partition=0, on_delivery=noted)
+            producer.produce(names.CONTROL, value, key.encode(), partition=0, on_delivery=lambda *said: noted.append(said))
         left = producer.flush(_ACK_S)
-    if failures:
+    if failures := [error for error, _ in noted if error is not None]:
         raise connection.in_plain_words(failures[0])
     if left:
         producer.purge()
         raise connection.unreachable()
-    return max(offsets) + 1 if offsets else _end_of_control(connection)
+    return max(message.offset() or 0 for _, message in noted) + 1 if noted else _end_of_control(connection)
 
 
 def _end_of_control(connection: Connection) -> int:

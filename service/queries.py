@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,7 +17,7 @@ from service.supervisor import SupervisedQuery
 from service.watch.workers import PythonWorkers
 from streaming.broker.settings import message_limits_of, rules_of, timing_of
 from streaming.spark.events import BucketSpec
-from streaming.spark.pipelines import EVENTS, PIPELINES, Pipeline
+from streaming.spark.pipelines import PIPELINES, Pipeline
 from streaming.spark.query import QuerySpec, start
 from streaming.spark.ways import Ways
 from streaming.wire.clock import TickerIdentity
@@ -30,12 +29,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def query_spec(
-    config: Config, directory: ServiceDirectory, bootstrap_servers: str, identity: TickerIdentity, ways: Ways = None
-) -> QuerySpec:
+def query_spec(config: Config, directory: ServiceDirectory, bootstrap: str, identity: TickerIdentity, ways: Ways) -> QuerySpec:
     """What the settings say to all pipelines."""
     return QuerySpec(
-        bootstrap_servers=bootstrap_servers,
+        bootstrap_servers=bootstrap,
         directory=directory.path,
         bucket=BucketSpec(
             ticker=identity,
@@ -66,20 +63,15 @@ class Launcher:
     stall_s: float
 
     def launch(self, pipeline: Pipeline) -> SupervisedQuery:
-        # All have the same workers; and this one reads ticks, so it tells when they stay unread.
-        workers = PythonWorkers(self.java_pid) if pipeline is EVENTS else None
+        # All have the same workers: one that is known to hang is enough to end them.
+        workers = PythonWorkers(self.java_pid) if pipeline.reads_ticks else None
         begin, ticker = partial(self._begin, pipeline), self.ticker
         return SupervisedQuery(begin, workers=workers, stall_s=self.stall_s, unread_s=lambda: ticker.unread_s)
 
     def _begin(self, pipeline: Pipeline, over_gaps: bool) -> Any:
-        # Only events are dealt out anew by a migration, which notes how far they were read.
-        starting = starting_offsets(self.directory, self._partitions) if pipeline is EVENTS else "earliest"
-        return start(self.spark, pipeline, self.spec, over_gaps=over_gaps, starting=starting)
-
-    def _partitions(self) -> dict[str, int]:
-        """Of all Kafka topics that are read there now."""
         read = names.input_pattern(self.spec.bucket.rules.hosted)
-        return {name: count for name, count in self.connection.topics().items() if re.fullmatch(read, name)}
+        starting = starting_offsets(self.directory, self.connection, read) if pipeline.can_migrate else "earliest"
+        return start(self.spark, pipeline, self.spec, over_gaps=over_gaps, starting=starting)
 
 
 class Queries:
@@ -92,10 +84,19 @@ class Queries:
         self.ways: Ways = None
         """Where it is counted which way messages go through the engine, when there is a Spark to count."""
 
-    def add(self, pipeline: Pipeline, query: SupervisedQuery) -> None:
-        """A pipeline has been started."""
-        self._running[pipeline.name] = query
-        self._exits.callback(query.stop)
+    def check(self, snapshot: Snapshot, launch: Callable[[Pipeline], SupervisedQuery]) -> str | None:
+        """Start those that this control data asks for, and those again whose time has come.
+
+        Says which one stopped and why, when there is nothing left to try.
+        """
+        for pipeline in self._pipelines:
+            query = self.of(pipeline)
+            if query is not None and (cause := query.check()):
+                return f"{pipeline.title} stopped: {cause}"
+            if query is None and pipeline.starts_when(snapshot):
+                query = self._running[pipeline.name] = launch(pipeline)
+                self._exits.callback(query.stop)
+        return None
 
     def stop(self) -> None:
         """Stop all that were started, last first."""
@@ -104,37 +105,24 @@ class Queries:
     def of(self, pipeline: Pipeline) -> SupervisedQuery | None:
         return self._running.get(pipeline.name)
 
+    @property
+    def reading_ticks(self) -> SupervisedQuery | None:
+        """The one that tells how far the service is."""
+        return next((query for pipeline in self._pipelines if pipeline.reads_ticks and (query := self.of(pipeline))), None)
+
     def read_up_to(self) -> Mapping[str, int]:
         """For each partition with ticks or marks, the offset up to which all has been read, and what follows from it written."""
-        events = self.of(EVENTS)
-        return events.read_up_to if events is not None else {}
+        query = self.reading_ticks
+        return query.read_up_to if query is not None else {}
 
     def handled(self) -> dict[str, int]:
         """How many messages went which way since the service started."""
         return dict(self.ways.value) if self.ways is not None else {}
 
-    @property
-    def at_once(self) -> list[Pipeline]:
-        """Those that start with the service."""
-        return [pipeline for pipeline in self._pipelines if pipeline.starts_when is None]
-
-    def asked_for(self, snapshot: Snapshot) -> list[Pipeline]:
-        """Those that do not run yet, and are asked for by this control data."""
-        waiting = [pipeline for pipeline in self._pipelines if self.of(pipeline) is None]
-        return [pipeline for pipeline in waiting if pipeline.starts_when is not None and pipeline.starts_when(snapshot)]
-
-    @property
     def are_live(self) -> bool:
-        """Whether those that start with the service run."""
-        return all((query := self.of(pipeline)) is not None and query.is_active for pipeline in self.at_once)
-
-    def check(self) -> str | None:
-        """Start those again whose time has come; says which one stopped and why, when there is nothing left to try."""
-        for pipeline in self._pipelines:
-            query = self.of(pipeline)
-            if query is not None and (cause := query.check()):
-                return f"{pipeline.title} stopped: {cause}"
-        return None
+        """Whether the one runs that the service lives by."""
+        query = self.reading_ticks
+        return query is not None and query.is_active
 
     def progress(self) -> Mapping[str, Mapping[str, float]]:
         """By the beginning of the metric's name, what each says of its last batch."""

@@ -27,7 +27,6 @@ class StartingSpark:
         self._jars = spark_jars()
         self._local = settings.master.startswith("local")
         self._archive = ClassArchive.of("spark", java, [spark_home() / "jars", *self._jars])
-        self._class_path = ""
         executor = ThreadPoolExecutor(1, "spark-start")
         self._session = executor.submit(self._start)
         if self._local:
@@ -35,10 +34,10 @@ class StartingSpark:
         executor.shutdown(wait=False)
 
     def _start(self) -> SparkSession:
-        from streaming.spark.session import class_path, start_session
+        from streaming.spark.session import start_session
 
         archive = self._archive.options() if self._local else ()
-        session = start_session(
+        return start_session(
             self._settings.master,
             self._jars,
             shuffle_partitions=self._settings.shuffle_partitions,
@@ -49,8 +48,6 @@ class StartingSpark:
             local_dir=self._directory.path / "spark",
             redact=self._secrets,
         )
-        self._class_path = class_path(session)
-        return session
 
     def _begin_python(self) -> None:
         """Have Spark start its Python daemon by a job of nothing: while that imports all it needs, the first batch is planned.
@@ -83,7 +80,9 @@ class StartingSpark:
     @property
     def classes(self) -> tuple[ClassArchive, str]:
         """What could make its next start faster, and its class path, which is known when it has started."""
-        return self._archive, self._class_path
+        from streaming.spark.session import class_path
+
+        return self._archive, class_path(self._session.result())
 
 
 def spark_home() -> Path:

@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import logging
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ from service.spark import StartingSpark
 from service.watch.metrics import BooksFollower, MetricsServer, ServiceCollector
 from service.watch.redaction import HidingFormatter
 from streaming.broker.settings import hosted_by, timing_of
-from streaming.spark.pipelines import EVENTS, PIPELINES
+from streaming.spark.pipelines import PIPELINES
 from streaming.spark.ways import ways_in
 from streaming.wire.clock import TickerIdentity
 from tidings.config import Config, client_properties
@@ -46,7 +45,7 @@ _WARM_S = 45.0
 
 @dataclass(frozen=True)
 class StartedService:
-    """A service whose parts have all been started."""
+    """A service whose parts have all been started, but for its pipelines: ``check`` starts those."""
 
     bootstrap: str
     metrics_address: str
@@ -61,21 +60,14 @@ class StartedService:
         """Its Java machines, by what they are called in a profile."""
         return {"java spark": self.launcher.java_pid} | ({"java kafka": self.kafka.pid} if self.kafka is not None else {})
 
-    def watch(self, stopping: threading.Event) -> None:
-        """Return when asked to stop; raise when a part of the service has failed."""
-        while not stopping.wait(0.25):
-            self.check()
-
     def check(self) -> None:
-        """Say so if something stopped, and start what new control data asks for. To be called again and again."""
+        """Start the pipelines that control data asks for; raise if a part has failed. To be called again and again."""
         if self.kafka is not None and not self.kafka.is_alive():
             raise CannotRun(f"the embedded Kafka ended; see {self.directory.kafka / 'kafka.log'}")
         if self.keeper.failure is not None:
             raise CannotRun(f"the control data can no longer be read: {self.keeper.failure}")
-        if failed := self.queries.check():
+        if failed := self.queries.check(self.keeper.snapshot, self.launcher.launch):
             raise CannotRun(f"{failed}; see {self.directory.logs}")
-        for pipeline in self.queries.asked_for(self.keeper.snapshot):
-            self.queries.add(pipeline, self.launcher.launch(pipeline))
 
 
 class Service:
@@ -89,19 +81,7 @@ class Service:
         self._ready = False
 
     def start(self) -> StartedService:
-        """Start everything; when this returns, messages flow."""
-        try:
-            return self._start()
-        except BaseException:
-            self.stop()
-            raise
-
-    def stop(self) -> None:
-        """Stop all that was started, last first."""
-        self._ready = False
-        self._exits.close()
-
-    def _start(self) -> StartedService:
+        """Start everything; when this returns, messages flow. To be stopped, whether all could be started or not."""
         java = find_java()
         os.environ["JAVA_HOME"] = str(java.path.resolve().parent.parent)
         directory = self._exits.enter_context(ServiceDirectory.open(Path(self.config.service.dir)))
@@ -113,9 +93,7 @@ class Service:
         kafka = None if self.config.kafka.bootstrap_servers else self._start_kafka(java, directory)
         connection = Connection(kafka.bootstrap if kafka else self.config.kafka.bootstrap_servers, client_properties(self.config))
         connection.check()
-        self._fix_for_life(directory, connection)
-        for pipeline in PIPELINES:
-            check_checkpoint(directory.path / pipeline.checkpoint)
+        self._check_unchanged(directory, connection)
         ensure_topics(connection, service_topics(self.config.kafka.partitions, self.config.kafka.replication))
         service = hashlib.sha256(f"service {directory.secret}".encode()).hexdigest()[:12]
         identity = TickerIdentity(service, directory.secret)
@@ -124,7 +102,9 @@ class Service:
         ticker = Ticker(connection, identity, self.config.service.tick_ms, hosted, self._queries.read_up_to)
         follower = WishFollower(connection, ticker.wish)
         self._exits.callback(follower.stop)
-        keeper = self._keep_control(connection, directory, ticker)
+        keeper = ControlKeeper(connection, directory.control, timing_of(self.config), self.config.kafka, ticker)
+        self._exits.callback(keeper.stop)
+        keeper.catch_up()
         ticker.tick()
         ticker.flush()
         check_first(connection, service, hosted)
@@ -135,13 +115,12 @@ class Service:
         spec = query_spec(self.config, directory, connection.bootstrap, identity, self._queries.ways)
         launcher = Launcher(session, spark.pid, spec, directory, connection, ticker, self.config.spark.stall_s)
         self._exits.callback(self._queries.stop)
-        for pipeline in self._queries.at_once:
-            self._queries.add(pipeline, launcher.launch(pipeline))
+        started = StartedService(connection.bootstrap, metrics_address, directory, kafka, keeper, self._queries, launcher)
+        started.check()
         follower.start()
         ticker.start()
         self._exits.callback(ticker.stop)
         keeper.start()
-        started = StartedService(connection.bootstrap, metrics_address, directory, kafka, keeper, self._queries, launcher)
         self._warm_up(started)
         ticker.rest()
         forget_old(directory)
@@ -151,6 +130,11 @@ class Service:
         maker.start()
         self._exits.callback(maker.stop)
         return started
+
+    def stop(self) -> None:
+        """Stop all that was started, last first."""
+        self._ready = False
+        self._exits.close()
 
     def _start_kafka(self, java: Java, directory: ServiceDirectory) -> EmbeddedKafka:
         from service.kafka.embedded import EmbeddedKafka
@@ -166,7 +150,7 @@ class Service:
         self._exits.callback(kafka.stop)
         return kafka
 
-    def _fix_for_life(self, directory: ServiceDirectory, connection: Connection) -> None:
+    def _check_unchanged(self, directory: ServiceDirectory, connection: Connection) -> None:
         spark = self.config.spark
         made = {
             BUCKETS: spark.buckets,
@@ -175,12 +159,8 @@ class Service:
             "service.brokers": self.config.service.brokers,
         }
         check_made_with(directory, made)
-
-    def _keep_control(self, connection: Connection, directory: ServiceDirectory, ticker: Ticker) -> ControlKeeper:
-        keeper = ControlKeeper(connection, directory.control, timing_of(self.config), self.config.kafka, ticker)
-        self._exits.callback(keeper.stop)
-        keeper.catch_up()
-        return keeper
+        for pipeline in PIPELINES:
+            check_checkpoint(directory.path / pipeline.checkpoint)
 
     def _serve_metrics(self, connection: Connection, directory: ServiceDirectory, keeper: ControlKeeper) -> str:
         """Returns where. Whoever asks is answered while the rest starts, too."""
@@ -195,20 +175,17 @@ class Service:
         )
         port = self.config.service.metrics_port
         try:
-            server = MetricsServer(collector, port, self._is_live, self._is_ready)
+            server = MetricsServer(collector, port, self._queries.are_live, self._is_ready)
         except CannotRun:
             if port != type(self.config.service).metrics_port:
                 raise
             # Nobody asked for this port: a second service on the machine should not fail for it.
-            server = MetricsServer(collector, 0, self._is_live, self._is_ready)
+            server = MetricsServer(collector, 0, self._queries.are_live, self._is_ready)
         self._exits.callback(server.stop)
         return server.address
 
-    def _is_live(self) -> bool:
-        return self._queries.are_live
-
     def _is_ready(self) -> bool:
-        return self._ready and self._queries.are_live
+        return self._ready and self._queries.are_live()
 
     def _warm_up(self, started: StartedService) -> None:
         """The first batches compile code and start workers: `ready` is said when they are over."""
@@ -217,7 +194,7 @@ class Service:
         seen: set[int] = set()
         while len(seen) < _WARM_BATCHES and time.monotonic() < deadline:
             started.check()
-            if (events := self._queries.of(EVENTS)) and (progress := events.last_progress):
+            if (query := self._queries.reading_ticks) and (progress := query.last_progress):
                 seen.add(progress["batchId"])
             time.sleep(0.05)
         started.check()

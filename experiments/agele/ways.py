@@ -1,9 +1,10 @@
 """Agele's set-up without simulating every broker: what happens between brokers is a matter of distances.
 
 A message takes a time unit for each link on its way to the gatherer, and so does what the gatherer lets go on its way to those
-who want it. So it is enough to let the gatherer run, with the same `step` as everywhere. That comes to the same as simulating
-the whole overlay, message by message (`tests/experiments/agele/test_setup.py` holds it to that), in a small part of the time: it
-is what allows the many seeds of the figures. Where brokers on the way decide something too (``early``), only `measure` will do.
+who want it. So it is enough to ask `step` what the gatherer does with what comes to it, in one go: every timer fires at its own
+time, whoever asks for it. That comes to the same as simulating the whole overlay, message by message
+(`tests/experiments/agele/test_setup.py` holds it to that), in a small part of the time: it is what allows the many seeds of the
+figures. Where brokers on the way decide something too (``early``), only `measure` will do.
 
 In Siena, without a gatherer, each message takes its own way through the routing tree; there, nothing has to run at all.
 """
@@ -35,11 +36,21 @@ from experiments.agele.setup import (
     publisher_of,
 )
 from producers.workload import SentMessage
-from streaming.model.outputs import MessageReason, Outcome
-from streaming.world.simulator import Simulator
+from streaming.broker.state import BucketState, Rules
+from streaming.broker.step import step
+from streaming.model.books import Books
+from streaming.model.entry import Origin
+from streaming.model.inputs import Arrived, Input, Marked, Ticked
+from streaming.model.outputs import MessageReason, Outcome, Tell
+from tidings.names import publish_topic
 from topology.overlay import Overlay
 
 Matrix: TypeAlias = NDArray[Any]
+
+_CLOCK = "clock"
+"""The one partition that marks are read from."""
+_OVER_MS = 10**12
+"""Long after all has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +115,8 @@ def gathered(setup: AgeleSetup, ways: Ways) -> Outcomes:
     if setup.early:
         raise ValueError("with `early`, brokers on the way decide too: only `measure` can tell")
     published, hops = publications(setup), ways.hops[ways.gatherer]
-    simulator = _gathering(setup, published, ways)
-    books = next(iter(simulator.books.values()))
-    releases = Counter(tell.notification.key for _, tell in simulator.told)
+    books, told = _gathering(setup, published, ways)
+    releases = Counter(tell.notification.key for tell in told)
     down = {key: int(_between(ways.hops, [ways.gatherer, *brokers]).sum()) - 1 for key, brokers in ways.wanted.items()}
     first_ms = first_times(published)
 
@@ -117,24 +127,25 @@ def gathered(setup: AgeleSetup, ways: Ways) -> Outcomes:
         messages=len(published),
         duplicates=books.total(Outcome.REDUNDANT) / len(published),
         merged=books.outcomes[Outcome.MERGED, MessageReason.JOINED] / len(published),
-        times=Times(*(mean(left_ms) for left_ms in last_times(tell for _, tell in simulator.told))),
+        times=Times(*(mean(left_ms) for left_ms in last_times(told))),
         link_messages=int(hops[[publisher_of(one) for one in published]].sum())
         + sum(count * down[key] for key, count in releases.items()),
     )
 
 
-def _gathering(setup: AgeleSetup, published: Sequence[SentMessage], ways: Ways) -> Simulator:
+def _gathering(setup: AgeleSetup, published: Sequence[SentMessage], ways: Ways) -> tuple[Books, list[Tell]]:
     """The gatherer alone: what others publish arrives after all of its way, and one subscriber stands for all of an event."""
     wants = {key: {"broker": "b1", "where": f"key = '{key}'"} for key in ways.wanted}
     alone = planned(replace(setup, gatherer="centre", rendezvous=None), Overlay(("b1",)), wants)
-    simulator = Simulator(alone, lambda *_: UNIT_MS)
     hops = ways.hops[ways.gatherer].tolist()
     arriving = [(one.at_ms + hops[publisher_of(one)] * UNIT_MS, hops[publisher_of(one)], one) for one in published]
+    happened: list[Input] = [Ticked(0, 1, (_CLOCK,))]
     # At the same time, what has the shorter way comes first: it could be sent on while the other was still on its way.
-    for at_ms, _, one in sorted(arriving, key=lambda arrival: arrival[:2]):
-        simulator.publish(at_ms, "b1", structs.replace(one.message, published_ms=one.at_ms))
-    simulator.run()
-    return simulator
+    for number, (at_ms, _, one) in enumerate(sorted(arriving, key=lambda arrival: arrival[:2])):
+        origin = Origin(publish_topic("b1"), 0, number, at_ms)
+        happened.append(Arrived(origin, "b1", structs.replace(one.message, published_ms=one.at_ms)))
+    state, outputs = step(BucketState(), [*happened, Marked(_CLOCK, _OVER_MS)], {1: alone}.__getitem__, Rules())
+    return state.books["b1"], [output for output in outputs if isinstance(output, Tell)]
 
 
 # ---- each message by itself -------------------------------------------------------------------------------------------

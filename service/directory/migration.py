@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from clients.connection import Connection
 from service.directory.checkpoint import check_checkpoint
 from service.directory.directory import ServiceDirectory, replace_text
 from service.supervisor import cause_of, words_of
@@ -28,7 +30,7 @@ from streaming.batch.resplit import resplit
 from streaming.batch.shuffle import labels_of
 from streaming.batch.store import Bucket, read_note, store_of
 from streaming.broker.state_codec import FORMAT
-from streaming.spark.pipelines import EVENTS, PIPELINES
+from streaming.spark.pipelines import PIPELINES
 from tidings.control import Snapshot
 from tidings.errors import BadState, CannotRun
 from tidings.registers import Bounds
@@ -115,8 +117,8 @@ def _command(directory: ServiceDirectory, made: Mapping[str, Any], now: Mapping[
     return " ".join([COMMAND, "--dir", str(directory.path), *changed])
 
 
-def starting_offsets(directory: ServiceDirectory, partitions: Callable[[], Mapping[str, int]]) -> str:
-    """Where the query starts if its checkpoint is new. ``partitions`` asks how many each Kafka topic has that is read.
+def starting_offsets(directory: ServiceDirectory, connection: Connection, kafka_topics: str) -> str:
+    """Where the query starts if its checkpoint is new. ``kafka_topics`` is the pattern of those that it reads.
 
     Spark wants to be told of exactly the partitions that are there: one that came since is read from its beginning.
     """
@@ -127,7 +129,8 @@ def starting_offsets(directory: ServiceDirectory, partitions: Callable[[], Mappi
     return json.dumps(
         {
             topic: {str(number): read.get(topic, {}).get(str(number), _EARLIEST) for number in range(count)}
-            for topic, count in partitions().items()
+            for topic, count in connection.topics().items()
+            if re.fullmatch(kafka_topics, topic)
         }
     )
 
@@ -157,7 +160,7 @@ def migrate(directory: ServiceDirectory, buckets: int | None, partitions: int | 
             "say with --buckets or --shuffle-partitions what it should have"
         )
     for pipeline in PIPELINES:
-        if pipeline is not EVENTS and (directory.path / pipeline.checkpoint).exists():
+        if not pipeline.can_migrate and (directory.path / pipeline.checkpoint).exists():
             raise CannotRun(
                 f"{directory.path} has {pipeline.remembers}, which cannot be dealt out anew yet: "
                 "go on with the numbers it has, or start with another --dir"

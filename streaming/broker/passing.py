@@ -79,22 +79,19 @@ def _known_here(desk: Desk, happened: Arrived) -> bool:
 
 def pass_on(desk: Desk, happened: Arrived, to: str) -> None:
     """Send a publication one broker further, as its publisher sent it."""
-    if _hops(happened) > MOST_HOPS:
+    record = _sent_on(desk, happened)
+    if record.hops > MOST_HOPS:
         detail = f"it crossed {MOST_HOPS} links and did not find the broker that gathers"
         desk.put_aside(happened.origin, happened.broker, Unreadable.TOO_MANY_HOPS, detail, entry=happened.entry)
         return
-    _send(desk, happened, to)
+    desk.send(happened.broker, to, record, happened.origin.append_ms)
     desk.decide(happened.origin, happened.broker, Outcome.FORWARDED, MessageReason.TO_GATHERER)
 
 
-def _hops(happened: Arrived) -> int:
-    """How many links it will have crossed with the next."""
-    return happened.passed.hops + 1 if happened.passed else 1
-
-
-def _send(desk: Desk, happened: Arrived, to: str) -> None:
-    record = PassedOn(happened.message, happened.published_ms, happened.entry, _hops(happened), desk.state.version)
-    desk.send(happened.broker, to, record, happened.origin.append_ms)
+def _sent_on(desk: Desk, happened: Arrived) -> PassedOn:
+    """A publication as it crosses one link more."""
+    hops = happened.passed.hops + 1 if happened.passed else 1
+    return PassedOn(happened.message, happened.published_ms, happened.entry, hops, desk.state.version)
 
 
 def _turn_back(desk: Desk, happened: Arrived) -> None:
@@ -141,11 +138,11 @@ def _send_on(desk: Desk, happened: Arrived, place: Place) -> set[str]:
     back = None if desk.begins(happened) else happened.sender
     links = {neighbour: profile for neighbour, profile in place.links.items() if neighbour != back}
     offered = Candidate(*happened.at, happened.message.fields, happened.origin.append_ms)
-    unsent, crossed = desk.books(happened.broker).unsent, set()
+    record, unsent, crossed = _sent_on(desk, happened), desk.books(happened.broker).unsent, set()
     for neighbour, goes in wanted(desk, place, offered, links).items():
         if not goes:
             unsent[neighbour, Unsent.FILTERED] += 1
         else:
-            _send(desk, happened, neighbour)
+            desk.send(happened.broker, neighbour, record, happened.origin.append_ms)
             crossed.add(neighbour)
     return crossed

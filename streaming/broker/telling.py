@@ -183,25 +183,19 @@ def _send(
     *,
     closing: bool,
 ) -> None:
+    """The registers of the news cross; and those of what is in dispute, so that the far end can say so."""
     event.links[to] = ledger
     ledger.note(news, now_ms, complete=False)
-    desk.send(event.at.broker, to, _news(event, topic, profile, news, desk.state.version, closing=closing), now_ms)
-
-
-def _news(
-    event: OpenEvent, topic: Topic, profile: Profile, news: Mapping[str, Value], version: int, *, closing: bool
-) -> EventNews:
-    """The registers of the news; and of what is in dispute, so that the far end can say so."""
-    sent = {n: r for n, r in event.knowledge.items() if n in news or (r.disagreeing and profile.wants(n))}
-    return EventNews(
+    record = EventNews(
         topic=event.at.topic,
         key=event.at.key,
         event=event.id,
         span=Span(event.span.first_ms, event.span.last_ms),
-        knowledge=sent,
+        knowledge={n: r for n, r in event.knowledge.items() if n in news or (r.disagreeing and profile.wants(n))},
         reports=event.all_reports,
         sources=event.all_sources,
         complete=event.is_complete(topic),
         final=closing,
-        version=version,
+        version=desk.state.version,
     )
+    desk.send(event.at.broker, to, record, now_ms)

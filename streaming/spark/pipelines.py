@@ -44,10 +44,15 @@ class Pipeline:
     title: str
     """What it is called when it fails."""
     remembers: str
-    """What its buckets have, in words. `tidings state migrate` deals out anew what `EVENTS` remembers, and refuses to while there
-    is anything else."""
-    starts_when: Callable[[Snapshot], bool] | None = None
-    """The control data that first asks for it. Without such a condition it starts with the service, which lives by it."""
+    """What its buckets have, in words."""
+    can_migrate: bool = False
+    """Whether `tidings state migrate` deals out anew what its buckets have, so that it reads on where that says. While there is
+    anything that cannot be dealt out anew, nothing is."""
+    reads_ticks: bool = False
+    """Whether every tick is something to read for it. One pipeline does: a service lives by it and is as far as it is; and if it
+    reads nothing, its workers hang."""
+    starts_when: Callable[[Snapshot], bool] = lambda _: True
+    """The control data that first asks for it. Any does, unless it says otherwise: then it starts with the service."""
 
 
 EVENTS = Pipeline(
@@ -61,6 +66,8 @@ EVENTS = Pipeline(
     metric="tidings_batch",
     title="the query",
     remembers="events",
+    can_migrate=True,
+    reads_ticks=True,
 )
 
 WINDOWS = Pipeline(

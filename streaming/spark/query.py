@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.state import GroupStateTimeout
 
@@ -44,7 +44,13 @@ def start(
     outputs = rows.groupBy("bucket").applyInPandasWithState(
         pipeline.logic(spec.bucket), OUTPUT_SCHEMA, pipeline.state, "append", GroupStateTimeout.NoTimeout
     )
-    return _to_kafka(outputs, pipeline, spec)
+    # Each row names the Kafka topic it goes to.
+    sink = outputs.writeStream.format("kafka").options(**_kafka_options(spec))
+    # Dead letters are as large as what was sent, and have their reason with them.
+    sink = sink.option("kafka.max.request.size", str(names.LARGEST_RECORD_BYTES + 1024 * 1024))
+    # Resolved, as the file system that is used has no symbolic links (decision 0016).
+    sink = sink.option("checkpointLocation", str((spec.directory / pipeline.checkpoint).resolve())).outputMode("append")
+    return sink.queryName(pipeline.query).trigger(processingTime=f"{spec.trigger_ms} milliseconds").start()
 
 
 def _kafka_options(spec: QuerySpec) -> dict[str, str]:
@@ -54,13 +60,3 @@ def _kafka_options(spec: QuerySpec) -> dict[str, str]:
     # Spark reads only what is there already; the default half second of waiting for more would be half of a small batch.
     kafka["kafka.fetch.max.wait.ms"] = "10"
     return kafka
-
-
-def _to_kafka(outputs: DataFrame, pipeline: Pipeline, spec: QuerySpec) -> StreamingQuery:
-    """Start a query that writes each row to the Kafka topic it names."""
-    sink = outputs.writeStream.format("kafka").options(**_kafka_options(spec))
-    # Dead letters are as large as what was sent, and have their reason with them.
-    sink = sink.option("kafka.max.request.size", str(names.LARGEST_RECORD_BYTES + 1024 * 1024))
-    # Resolved, as the file system that is used has no symbolic links (decision 0016).
-    sink = sink.option("checkpointLocation", str((spec.directory / pipeline.checkpoint).resolve())).outputMode("append")
-    return sink.queryName(pipeline.query).trigger(processingTime=f"{spec.trigger_ms} milliseconds").start()

@@ -8,7 +8,7 @@ nothing for it can come any more, however the stream was cut into batches. `docs
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from streaming.broker.aside import merged_entry
@@ -76,7 +76,7 @@ class _Desk:
         links = self.state.links.get(at)
         if links is None:
             if not isinstance(offer.item, Through):
-                self._enter(at, WindowItem.LEFT_OUT)  # nobody asks any more
+                self.state.books_of(at[0]).window_items[at[1], WindowItem.LEFT_OUT] += 1  # nobody asks any more
             return
         if isinstance(offer.item, Through):
             up = links.upstream.setdefault(offer.via or "", NeighbourWindows(0, {}, []))
@@ -91,16 +91,12 @@ class _Desk:
             subscriptions = [found] if (found := self._by_interest(at).get(item.interest)) else []
         wanted = asked_by(subscriptions, item, links.since, extra_ms(self.plan, at[2]))
         asked = still_open(wanted, links.through_ms)
-        self._enter(at, WindowItem.COUNTED if asked else WindowItem.LATE if wanted else WindowItem.LEFT_OUT)
+        counts_as = WindowItem.COUNTED if asked else WindowItem.LATE if wanted else WindowItem.LEFT_OUT
+        self.state.books_of(at[0]).window_items[at[1], counts_as] += 1
         if asked != wanted:
             self._put_aside(at, item, [each.subscription.name for each in wanted if each not in asked])
-        if not asked:
-            return
         for crossing in links.windows.offer(item, asked, self.state.clock_ms, crosses=offer.crosses):
             self._send(at, crossing, self.state.clock_ms)
-
-    def _enter(self, at: At, what: WindowItem) -> None:
-        self.state.books_of(at[0]).window_items[at[1], what] += 1
 
     def _put_aside(self, at: At, item: Item, names: list[str]) -> None:
         """It came after windows had closed without it: from where nobody was said to publish, or after patience had ended."""
@@ -154,7 +150,8 @@ class _Desk:
         for at in sorted(wanted):
             links = self.state.links.get(at)
             if links is None:
-                links = self.state.links[at] = LinkState(self._windows(at), through_ms=self.state.clock_ms)
+                windows: OpenWindows = LocalWindows() if at[1] == LOCAL else LinkWindows(decider(self.plan.decider(*at)))
+                links = self.state.links[at] = LinkState(windows, through_ms=self.state.clock_ms)
             elif _ways(before, at) != _ways(self.plan, at):
                 given_up = links.windows.drop(frozenset(links.since))
                 self.state.books_of(at[0]).left_out["given-up"] += given_up
@@ -162,7 +159,7 @@ class _Desk:
             if isinstance(links.windows, LinkWindows):
                 links.windows.choose(self.plan.decider(at[0], at[1], at[2]))
             links.whole = None
-            now = {subscription.interest for subscription in self._subscriptions(at)}
+            now = self._by_interest(at).keys()
             gone = links.since.keys() - now
             links.windows.drop(frozenset(gone))
             # Only those that were here: a neighbour may know of others before this broker does.
@@ -181,15 +178,11 @@ class _Desk:
                     if not (place.role is Role.PASSES and to == place.toward) and self.rules.has((broker, to, topic)):
                         yield broker, to, topic
 
-    def _windows(self, at: At) -> OpenWindows:
-        return LocalWindows() if at[1] == LOCAL else LinkWindows(decider(self.plan.decider(*at)))
-
-    def _subscriptions(self, at: At) -> Sequence[Subscription]:
-        return self.plan.windows(at[0], at[2]).get(at[1], ())
-
     def _by_interest(self, at: At) -> Mapping[str, Subscription]:
+        """The subscriptions there."""
         if at not in self._known:
-            self._known[at] = {subscription.interest: subscription for subscription in self._subscriptions(at)}
+            subscriptions = self.plan.windows(at[0], at[2]).get(at[1], ())
+            self._known[at] = {subscription.interest: subscription for subscription in subscriptions}
         return self._known[at]
 
     # ---- time ---------------------------------------------------------------------------------------------------------

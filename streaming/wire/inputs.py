@@ -6,7 +6,6 @@ import heapq
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from streaming.model.entry import Origin
 from streaming.model.inputs import Arrived, Input, Marked, Progressed, Refused, Ticked, arrival
 from streaming.wire.clock import MARK_START, TickerIdentity, decode_tick
 from streaming.wire.link import decode_link
@@ -49,11 +48,14 @@ def read(record: Record, limits: MessageLimits, ticker: TickerIdentity) -> list[
         return [*_ticked(record, ticker), Marked(partition, record.append_ms)]
     if kind == MARK:
         return [Marked(partition, record.append_ms, ticker.version_in(record.value or b""))]
-    broker = names.broker_of(record.kafka_topic)
+    origin, broker, sender = record.origin, names.broker_of(record.kafka_topic), names.sender_of(record.kafka_topic)
     try:
-        return [_arrival(record, record.origin, broker, record.value, limits)]
+        if sender is None:
+            return [Arrived(origin, broker, decode_message(record.value, limits), record.key, record.value)]
+        sent, stamp = decode_link(record.value, limits)
+        return [arrival(origin, sender, broker, sent, stamp, len(record.value or b""))]
     except BadMessage as error:
-        return [Refused(record.origin, broker, error.reason, error.detail)]
+        return [Refused(origin, broker, error.reason, error.detail)]
 
 
 def _ticked(record: Record, ticker: TickerIdentity) -> list[Input]:
@@ -66,11 +68,3 @@ def _ticked(record: Record, ticker: TickerIdentity) -> list[Input]:
         done_ms = min(tick.done_ms, record.append_ms)
         found.append(Progressed(record.append_ms, tick.service, tick.brokers, done_ms, tick.done_version))
     return found
-
-
-def _arrival(row: Record, origin: Origin, broker: str, value: bytes | None, limits: MessageLimits) -> Input:
-    sender = names.sender_of(row.kafka_topic)
-    if sender is None:
-        return Arrived(origin, broker, decode_message(value, limits), row.key, value)
-    record, stamp = decode_link(value, limits)
-    return arrival(origin, sender, broker, record, stamp, len(value or b""))

@@ -53,54 +53,68 @@ def running(query: Query) -> SupervisedQuery:
     return SupervisedQuery(lambda _: query)
 
 
-def test_each_starts_once_when_it_is_asked_for():
+def started(**found: Query) -> Queries:
+    """Three pipelines, of which these were asked for, and started as these queries."""
     queries = Queries([EVENTS, WINDOWS, THIRD])
-    assert queries.at_once == [EVENTS]
-    queries.add(EVENTS, running(Query()))
-    assert queries.asked_for(snapshot()) == []
-    assert queries.asked_for(snapshot(AGGREGATE)) == [WINDOWS]
-    assert queries.asked_for(snapshot(AGGREGATE, topic("third"))) == [WINDOWS, THIRD]
-    queries.add(WINDOWS, running(Query()))
-    assert queries.asked_for(snapshot(AGGREGATE)) == []
+    asked = [record for name, record in ((WINDOWS.name, AGGREGATE), (THIRD.name, topic("third"))) if name in found]
+    queries.check(snapshot(*asked), lambda pipeline: running(found[pipeline.name]))
+    return queries
+
+
+def check(queries: Queries) -> str:
+    """What is said when nothing more is asked for."""
+    return queries.check(snapshot(), pytest.fail) or ""
+
+
+def test_each_starts_once_when_it_is_asked_for():
+    queries, launched = Queries([EVENTS, WINDOWS, THIRD]), []
+
+    def launch(pipeline: Pipeline) -> SupervisedQuery:
+        launched.append(pipeline)
+        return running(Query())
+
+    for records in ((), (AGGREGATE,), (AGGREGATE,), (AGGREGATE, topic("third")), ()):
+        assert queries.check(snapshot(*records), launch) is None
+    assert launched == [EVENTS, WINDOWS, THIRD]
+    together = started(events=Query(), windows=Query(), third=Query())
+    assert all(together.of(pipeline) is not None for pipeline in (EVENTS, WINDOWS, THIRD))
 
 
 def test_a_service_lives_by_those_that_start_with_it():
-    queries = Queries([EVENTS, WINDOWS])
-    assert not queries.are_live
-    queries.add(EVENTS, running(Query()))
-    assert queries.are_live
-    queries.add(WINDOWS, running(Query("java.net.ConnectException: refused")))
-    assert queries.are_live
-    queries.add(EVENTS, running(Query("java.net.ConnectException: refused")))
-    assert not queries.are_live
+    refused = "java.net.ConnectException: refused"
+    assert not Queries([EVENTS, WINDOWS]).are_live()
+    assert started(events=Query()).are_live()
+    assert started(events=Query(), windows=Query(refused)).are_live()
+    assert not started(events=Query(refused)).are_live()
+
+
+def test_a_service_is_as_far_as_the_pipeline_that_reads_ticks():
+    assert Queries([WINDOWS, EVENTS]).read_up_to() == {}
+    queries = started(events=Query(progress=BATCH), windows=Query())
+    assert queries.reading_ticks is queries.of(EVENTS) is not None
 
 
 def test_the_one_that_stopped_is_named():
     ours = "tidings.errors.BadState: a state blob fails its checksum"
-    queries = Queries([EVENTS, WINDOWS, THIRD])
-    assert queries.check() is None
-    queries.add(EVENTS, running(Query()))
-    queries.add(THIRD, running(Query(ours)))
-    assert (queries.check() or "").startswith("the query for thirds stopped: ")
-    queries.add(WINDOWS, running(Query(ours)))
-    assert (queries.check() or "").startswith("the query for windows stopped: ")
-    queries.add(EVENTS, running(Query(ours)))
-    assert (queries.check() or "").startswith("the query stopped: ")
+    assert check(started(events=Query(), third=Query())) == ""
+    for name, title in (("third", "the query for thirds"), ("windows", "the query for windows"), ("events", "the query")):
+        queries = started(**{"events": Query(), name: Query(ours)})
+        assert check(queries).startswith(f"{title} stopped: ")
+    both = started(events=Query(ours), third=Query(ours))
+    assert check(both).startswith("the query stopped: ")
 
 
 def test_all_that_were_started_are_stopped():
-    queries, found = Queries([EVENTS, WINDOWS]), [Query("gone"), Query("gone")]
-    for pipeline, query in zip((EVENTS, WINDOWS), found, strict=True):
-        queries.add(pipeline, running(query))
-    queries.stop()
+    found = [Query("gone"), Query("gone")]
+    started(events=found[0], windows=found[1]).stop()
     assert [query.stopped for query in found] == [True, True]
 
 
 def test_only_events_are_read_on_where_a_migration_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    started: list[tuple[str, bool, str]] = []
+    begun: list[tuple[str, bool, str]] = []
 
     def start(_spark: object, pipeline: Pipeline, _spec: object, *, over_gaps: bool, starting: str) -> Query:
-        started.append((pipeline.name, over_gaps, starting))
+        begun.append((pipeline.name, over_gaps, starting))
         return Query()
 
     monkeypatch.setattr("service.queries.start", start)
@@ -112,15 +126,14 @@ def test_only_events_are_read_on_where_a_migration_says(tmp_path: Path, monkeypa
     launcher = Launcher(None, 1, spec, folders, connection, None, 0.0)  # type: ignore[arg-type]
     for pipeline in (EVENTS, WINDOWS):
         launcher.launch(pipeline)
-    assert started == [("events", False, '{"publish.b1": {"0": 7, "1": -2}}'), ("windows", False, "earliest")]
+    assert begun == [("events", False, '{"publish.b1": {"0": 7, "1": -2}}'), ("windows", False, "earliest")]
 
 
 def test_each_says_of_its_last_batch_under_its_name():
-    queries = Queries([EVENTS, WINDOWS])
-    queries.add(EVENTS, running(Query(progress=BATCH)))
+    queries = started(events=Query(progress=BATCH))
     batch = {"id": 7, "rows": 12, "seconds": 0.25, "watermark_timestamp_seconds": 5.0}
-    assert queries.progress() == {"tidings_batch": batch, "tidings_windows_batch": {}}
-    queries.add(WINDOWS, running(Query(progress={**BATCH, "eventTime": {}})))
+    assert queries.progress() == {"tidings_batch": batch, "tidings_windows_batch": {}, "tidings_third_batch": {}}
+    queries = started(events=Query(), windows=Query(progress={**BATCH, "eventTime": {}}))
     assert queries.progress()["tidings_windows_batch"] == {**batch, "watermark_timestamp_seconds": 0.0}
 
 
