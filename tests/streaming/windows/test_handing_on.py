@@ -146,7 +146,7 @@ def test_one_tick_and_one_batch_of_either_pipeline_tell_a_window(shape: str) -> 
 
 
 def test_what_newer_ways_led_elsewhere_counts_where_those_lead_that_hold() -> None:
-    """A partition that lags had it; its bucket knew of the change from another partition. The window was over before the change."""
+    """A partition that lags had it; its bucket knew of the change from another one. The window was over before the change."""
     names = [broker(f"b{number}") for number in range(3)]
     plans = {
         1: plan(*names, link("b0", "b1"), link("b1", "b2"), topic("reading", gather=False), asks("b2", WINDOW)),
