@@ -175,12 +175,15 @@ def decide(log: Log, *, service: str | None, limits: MessageLimits, rules: Rules
     control_at = _control_at(log.history, timing)
     plan_at = cache(lambda version: Plan(control_at(version)))
     whole = Replay({}, (), (), {}, control_at(max((tick.version for tick, _ in ticks), default=0)))
+    alone = {tick.service for tick, _ in ticks if tick.brokers is None}
     for each, brokers in _served(ticks, log.brokers).items():
         # Of the others it hears how far they are. Where nobody ticks who is asked for, there is no clock at all.
         own = [row for _, row in log.ticks] if each is not None else []
         own += [row for row in log.rows if names.broker_of(row.kafka_topic) in brokers]
         happened = [input for row in in_log_order(own) for input in read(row, limits, TickerIdentity(each))]
-        own_rules = rules if each is None else replace(rules, hosted=brokers)
+        # Windows take another way where one process serves all.
+        hosted = None if each in alone and brokers == log.brokers else brokers
+        own_rules = rules if each is None else replace(rules, hosted=hosted)
         process = Process(plan_at, own_rules, str(each))
         outputs = process.step(happened)
         if not windows:

@@ -303,7 +303,7 @@ def _windows(verdict: DemoVerdict) -> Iterator[Text]:
         f"{verdict.readings:,} speeds were measured by sensors, {roads}; {show.count(len(verdict.windows), 'window')} told,"
     )
     delay = f"{verdict.windows_delay_s:.1f} s after its end in the median"
-    yield Text(f"{delay}: some batches and up to a second for each link on the way")
+    yield Text(f"{delay}: a second of grace, a tick and some batches, however many links are on the way")
     for notification in verdict.windows[:_SHOWN]:
         line = show.notification_line(notification, notification.last_ms)
         line.no_wrap, line.overflow = True, "ellipsis"

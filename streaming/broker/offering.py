@@ -1,4 +1,8 @@
-"""What a broker offers to its links for the windows beyond them, and to itself for those of its own subscribers."""
+"""What a broker offers to its links for the windows beyond them, and to itself for those of its own subscribers.
+
+It offers what enters at it, and what comes over a link from another process. Where one process serves all brokers, the pipeline
+of windows hands on from broker to broker by itself (decision 0026), so nothing that came over a link is offered again.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from streaming.model.items import Item, Publication, Through, is_taken, missed
 from streaming.model.links import WindowRecord
 from streaming.model.outputs import MessageReason, Outcome, PutAside
 from tidings import event as events
-from topology.plan import Place, Role
+from topology.plan import Place, Plan, Role
 
 
 class Taken(StrEnum):
@@ -82,6 +86,8 @@ def hear_window(desk: Desk, happened: Heard, record: WindowRecord) -> None:
     """A neighbour decided for a window: what it sent is offered onwards, as it is."""
     broker, item = happened.broker, record.item
     if isinstance(item, Through):
+        if desk.rules.serves_all:
+            return  # from before this process served all
         for to in desk.plan.windows(broker, record.topic):
             if to != happened.sender:
                 desk.offer(broker, to, record.topic, item, via=happened.sender, at_ms=happened.origin.append_ms)
@@ -104,18 +110,23 @@ def _missed(desk: Desk, broker: str, topic: str, item: Publication, taken: Colle
     return found
 
 
-def _offer(desk: Desk, broker: str, topic: str, item: Item, via: str | None, crossed: Collection[str]) -> set[str]:
+def _offer(desk: Desk, broker: str, topic: str, item: Item, via: str | None, crossed: Collection[str]) -> Collection[str]:
     """Offer it wherever a window takes it; returns where that is."""
-    taken = set()
-    for to in desk.plan.windows(broker, topic):
-        if to == via:
-            continue
-        if isinstance(item, Publication):
-            wanted = is_taken(desk.plan.window_index(broker, to, topic).candidates(item.key, item.fields), item)
-        else:
-            wanted = item.interest in desk.plan.window_interests(broker, to, topic)
-        if wanted:
-            desk.offer(broker, to, topic, item, via=via, crosses=to in crossed)
-            desk.books(broker).window_items[to, WindowItem.OFFERED] += 1
-            taken.add(to)
+    taken = takers(desk.plan, broker, topic, item, via)
+    if via is not None and desk.rules.serves_all:
+        return taken  # it has been handed on
+    for to in taken:
+        desk.offer(broker, to, topic, item, via=via, crosses=to in crossed)
+        desk.books(broker).window_items[to, WindowItem.OFFERED] += 1
     return taken
+
+
+def takers(plan: Plan, broker: str, topic: str, item: Item, via: str | None) -> list[str]:
+    """Where a window takes what came to a broker from a neighbour, or from nobody else: neighbours, and the broker itself."""
+    return [to for to in plan.windows(broker, topic) if to != via and _takes(plan, (broker, to, topic), item)]
+
+
+def _takes(plan: Plan, at: tuple[str, str, str], item: Item) -> bool:
+    if isinstance(item, Publication):
+        return is_taken(plan.window_index(*at).candidates(item.key, item.fields), item)
+    return item.interest in plan.window_interests(*at)

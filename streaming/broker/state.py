@@ -43,6 +43,11 @@ class Rules:
     bucket_index: int = 0
     """Which of the service's buckets this is. What is about no event, each bucket does its share of."""
 
+    @property
+    def serves_all(self) -> bool:
+        """Whether no other process serves any broker. Then windows go from broker to broker in the pipeline of windows alone."""
+        return self.hosted is None
+
 
 class Ahead(Struct, array_like=True):
     """A message that came by ways which are not known here yet: it waits until they are."""

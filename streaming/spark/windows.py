@@ -30,12 +30,15 @@ WINDOWS = "windows"
 
 
 def deal(records: DataFrame, settings: BucketSpec, partitions: int) -> DataFrame:
-    """What this service's brokers offered, with the bucket of links it goes to; clocks go to every bucket."""
+    """What this service's brokers offered, with the bucket it goes to (see `WindowRules.has`); clocks go to every bucket."""
     service, buckets = str(settings.ticker.service), settings.rules.buckets
     is_clock = F.col("key") == F.lit(service.encode())
     ours = is_clock | F.col("key").startswith(F.lit(f"{service}/".encode()))
     labels = F.lit(labels_of(buckets, partitions)).cast("array<int>")
-    bucket: Column = F.pmod(F.xxhash64("key"), F.lit(buckets)).cast("int")
+    # A process that serves all brokers has all places of a topic in one bucket. Only the topic may have a slash in it.
+    topic = F.split(F.col("key").cast("string"), "/", 4)[3].cast("binary")
+    dealt_by = topic if settings.rules.serves_all else F.col("key")
+    bucket: Column = F.pmod(F.xxhash64(dealt_by), F.lit(buckets)).cast("int")
     target = F.when(is_clock, labels).otherwise(F.array(F.element_at(labels, bucket + 1)))
     return records.where(ours).select(F.explode(target).alias("bucket"), "offset", "key", "value")
 

@@ -1,17 +1,22 @@
 """The one door to the pipeline of windows: `step(state, inputs, plan_at, rules) -> (state, outputs)`.
 
-Windows close by the clock of the brokers that offer. A link's windows also wait for the neighbours that send to its broker: each
-says how far it is, and that counts once the broker itself has read all that was appended before. So a window closes when
-nothing for it can come any more, however the stream was cut into batches. `docs/windows.md` tells all of it in one place.
+Windows close by the clock of the brokers that offer. A link's windows also wait for the neighbours that send to its broker. Where
+one process serves all brokers, these are in the same bucket: what crosses a link is handed on at once, and how far a neighbour is
+can be looked up. Elsewhere each says how far it is, and that counts once the broker itself has read all that was appended before.
+So a window closes when nothing for it can come any more, however the stream was cut into batches. `docs/windows.md` tells all of
+it in one place.
 """
 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
 
 from streaming.broker.aside import merged_entry
+from streaming.broker.offering import takers
 from streaming.broker.state import NEVER
 from streaming.model.books import WindowItem
 from streaming.model.entry import Origin
@@ -54,10 +59,25 @@ class _Desk:
     rules: WindowRules
     outputs: list[WindowOutput] = field(default_factory=list)
     _known: dict[At, Mapping[str, Subscription]] = field(default_factory=dict)
+    _order: Sequence[At] = ()
+    """All places, each behind those that send there."""
+    _handed: deque[tuple[At, Item, bool]] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
         # Before the first tick there is no control data, and nobody to ask for it.
         self.plan = self.plan_at(self.state.version) if self.state.version else Plan(Snapshot())
+        if self.rules.serves_all and not self.state.by_topic:
+            self._begin_anew()
+        self._put_in_order()
+
+    def _begin_anew(self) -> None:
+        """The places of a topic have come to one bucket, from wherever they were: their windows begin anew."""
+        self.state.by_topic = True
+        for at, links in self.state.links.items():
+            self.state.books_of(at[0]).left_out["given-up"] += links.windows.drop(frozenset(links.since))
+        self.state.links.clear()
+        if self.state.version:
+            self._adopt(self.state.version, self.state.clock_ms)
 
     # ---- what comes in ------------------------------------------------------------------------------------------------
 
@@ -76,27 +96,57 @@ class _Desk:
         links = self.state.links.get(at)
         if links is None:
             if not isinstance(offer.item, Through):
-                self.state.books_of(at[0]).window_items[at[1], WindowItem.LEFT_OUT] += 1  # nobody asks any more
+                self._enter(at, WindowItem.LEFT_OUT)  # nobody asks any more
             return
         if isinstance(offer.item, Through):
+            if self.rules.serves_all:
+                return  # from before that was so
             up = links.upstream.setdefault(offer.via or "", NeighbourWindows(0, {}, []))
             up.coming.append((offer.at_ms, offer.item.through_ms, offer.item.since))
             return
-        self._count(at, links, offer, offer.item)
+        self._count(at, offer.item, crosses=offer.crosses)
 
-    def _count(self, at: At, links: LinkState, offer: Offer, item: Item) -> None:
+    def _count(self, at: At, item: Item, *, crosses: bool, again: bool = False) -> None:
+        """Put something into the windows that it counts in; ``again`` if it comes from another place."""
+        links = self.state.links[at]
         if isinstance(item, Publication):
             subscriptions = list(self.plan.window_index(*at).candidates(item.key, item.fields))
         else:
             subscriptions = [found] if (found := self._by_interest(at).get(item.interest)) else []
         wanted = asked_by(subscriptions, item, links.since, extra_ms(self.plan, at[2]))
         asked = still_open(wanted, links.through_ms)
-        counts_as = WindowItem.COUNTED if asked else WindowItem.LATE if wanted else WindowItem.LEFT_OUT
-        self.state.books_of(at[0]).window_items[at[1], counts_as] += 1
-        if asked != wanted:
+        self._enter(at, WindowItem.COUNTED if asked else WindowItem.LATE if wanted else WindowItem.LEFT_OUT)
+        if asked != wanted and not again:
             self._put_aside(at, item, [each.subscription.name for each in wanted if each not in asked])
-        for crossing in links.windows.offer(item, asked, self.state.clock_ms, crosses=offer.crosses):
-            self._send(at, crossing, self.state.clock_ms)
+        if not asked:
+            return
+        for crossing in links.windows.offer(item, asked, self.state.clock_ms, crosses=crosses):
+            self._cross(at, crossing, self.state.clock_ms)
+        if crosses:
+            self._hand_on(at, item, crosses=True)
+
+    def _cross(self, at: At, item: Item, at_ms: int) -> None:
+        """Something crosses a link for windows alone."""
+        self._send(at, item, at_ms)
+        self._hand_on(at, item, crosses=False)
+
+    def _hand_on(self, at: At, item: Item, *, crosses: bool) -> None:
+        """It crossed a link, and counts beyond it: at once, if the far end is here. A loop, as the way may be long."""
+        if not self.rules.serves_all:
+            return  # whoever hears it from the link offers it
+        self._handed.append((at, item, crosses))
+        if len(self._handed) > 1:
+            return
+        while self._handed:
+            (sender, broker, topic), item, crosses = self._handed[0]
+            for to in takers(self.plan, broker, topic, item, sender):
+                self._enter((broker, to, topic), WindowItem.OFFERED)
+                goes_on = crosses and to != LOCAL and _is_carried(self.plan, (broker, to, topic), item)
+                self._count((broker, to, topic), item, crosses=goes_on, again=True)
+            self._handed.popleft()
+
+    def _enter(self, at: At, what: WindowItem) -> None:
+        self.state.books_of(at[0]).window_items[at[1], what] += 1
 
     def _put_aside(self, at: At, item: Item, names: list[str]) -> None:
         """It came after windows had closed without it: from where nobody was said to publish, or after patience had ended."""
@@ -131,11 +181,25 @@ class _Desk:
         there may count in windows that close before that data holds here.
         """
         waited, self.state.early = self.state.early, []
+        newer: dict[tuple[str, str, tuple[str, int, int]], tuple[Publication, set[str]]] = {}
         for offer in waited:
             if offer.version <= self.state.version or _begins(offer.item) < closing_ms:
                 self._take(offer)
+                if offer.version > self.state.version and isinstance(offer.item, Publication):
+                    at = offer.sender, offer.topic, offer.item.entered_at
+                    newer.setdefault(at, (offer.item, set()))[1].add(offer.to)
             else:
                 self.state.early.append(offer)
+        if self.rules.serves_all:
+            for (sender, topic, _), (item, offered) in newer.items():
+                self._lead(sender, topic, item, offered)
+
+    def _lead(self, sender: str, topic: str, item: Publication, offered: Collection[str]) -> None:
+        """Newer ways led it elsewhere than those that hold: it counts where these lead, as if it had been read in time."""
+        for to in takers(self.plan, sender, topic, item, None):
+            if to not in offered:
+                self._enter((sender, to, topic), WindowItem.OFFERED)
+                self._count((sender, to, topic), item, crosses=False)
 
     # ---- control data -------------------------------------------------------------------------------------------------
 
@@ -167,6 +231,7 @@ class _Desk:
                 up.since = {interest: ms for interest, ms in up.since.items() if interest not in gone}
             links.since = {interest: links.since.get(interest, now_ms) for interest in sorted(now)}
             links.said = {interest: ms for interest, ms in links.said.items() if interest in now}
+        self._put_in_order()
 
     def _mine(self) -> Iterator[At]:
         hosted = self.plan.overlay.brokers if self.rules.hosted is None else sorted(self.rules.hosted)
@@ -185,17 +250,26 @@ class _Desk:
             self._known[at] = {subscription.interest: subscription for subscription in subscriptions}
         return self._known[at]
 
+    def _put_in_order(self) -> None:
+        if self.rules.serves_all:
+            senders = {at: [_sending(name, at) for name in _senders(self.plan, at)] for at in sorted(self.state.links)}
+            self._order = tuple(TopologicalSorter(senders).static_order())
+            for at in self._order:  # each asks those before it, not all the way back
+                self._whole(at, self.state.links[at])
+        else:
+            self._order = sorted(self.state.links)
+
     # ---- time ---------------------------------------------------------------------------------------------------------
 
     def _advance(self, clock_ms: int) -> None:
         self.state.clock_ms = max(clock_ms, self.state.clock_ms)
-        for at in sorted(self.state.links):
+        for at in self._order:
             links = self.state.links[at]
-            through_ms = min([self._complete_ms(at), *(self._reached(links, name) for name in _senders(self.plan, at))])
+            through_ms = min([self._complete_ms(at), *(self._reached(at, links, name) for name in _senders(self.plan, at))])
             if through_ms > links.through_ms:
                 links.through_ms = through_ms
                 self._close(at, links)
-            if at[1] != LOCAL:
+            if at[1] != LOCAL and not self.rules.serves_all:
                 self._say(at, links)
 
     def _complete_ms(self, at: At) -> int:
@@ -205,8 +279,10 @@ class _Desk:
             return self.state.clock_ms
         return min(self.state.clock_ms, self.state.gathered_ms(broker, topic))
 
-    def _reached(self, links: LinkState, sender: str) -> int:
-        """How far a neighbour is, as far as this broker has read all that it sent before it said so."""
+    def _reached(self, at: At, links: LinkState, sender: str) -> int:
+        """How far a neighbour is: as can be seen here, or as far as this broker has read all that it sent before it said so."""
+        if self.rules.serves_all:
+            return self.state.links[_sending(sender, at)].through_ms
         up = links.upstream.setdefault(sender, NeighbourWindows(0, {}, []))
         while up.coming and up.coming[0][0] < self.state.clock_ms:
             _, through_ms, since = up.coming.pop(0)
@@ -235,7 +311,7 @@ class _Desk:
     def _whole(self, at: At, links: LinkState) -> dict[str, int]:
         """By interest, the time from which every broker that sends here has known of it."""
         if links.whole is None:
-            senders = [links.upstream.get(name, NeighbourWindows(0, {}, [])).since for name in _senders(self.plan, at)]
+            senders = [self._known_since(at, links, name) for name in _senders(self.plan, at)]
             links.whole = {
                 interest: max([since_ms, *(known[interest] for known in senders)])
                 for interest, since_ms in links.since.items()
@@ -243,9 +319,15 @@ class _Desk:
             }
         return links.whole
 
+    def _known_since(self, at: At, links: LinkState, sender: str) -> Mapping[str, int]:
+        """By interest, the time from which a neighbour sends all that concerns it."""
+        if self.rules.serves_all:
+            return self._whole(_sending(sender, at), self.state.links[_sending(sender, at)])
+        return links.upstream.get(sender, NeighbourWindows(0, {}, [])).since
+
     def _decided(self, at: At, subscription: Subscription, expired: Expired, decider_name: str) -> None:
         for item in expired.sent:
-            self._send(at, item, expired.range.end)  # whatever crosses for a range bears the time when it expired
+            self._cross(at, item, expired.range.end)  # whatever crosses for a range bears the time when it expired
         books = self.state.books_of(at[0])
         books.windows[at[1], expired.decision.choice] += 1
         sent = len(expired.sent) + expired.hurried
@@ -320,6 +402,17 @@ def _senders(plan: Plan, at: At) -> list[str]:
         return []
     neighbours = plan.route(topic).part_of[broker].tree.get(broker, {})
     return [neighbour for neighbour in neighbours if neighbour != to and plan.publishes_beyond(broker, neighbour, topic)]
+
+
+def _sending(sender: str, at: At) -> At:
+    """Where a neighbour has the windows of all that it sends there."""
+    return sender, at[0], at[2]
+
+
+def _is_carried(plan: Plan, at: At, item: Item) -> bool:
+    """Whether a link carries, for subscriptions to events, what came to its broker so. Only costs depend on it."""
+    profile = plan.place(at[0], at[2]).links.get(at[1])
+    return isinstance(item, Publication) and profile is not None and profile.matches(item.key, item.fields)
 
 
 def _ways(plan: Plan, at: At) -> object:

@@ -88,6 +88,8 @@ class WindowState:
     """What was offered by control data that does not hold here yet."""
     links: dict[At, LinkState] = field(default_factory=dict)
     books: dict[str, Books] = field(default_factory=dict)
+    by_topic: bool = False
+    """Whether it has all places of its topics; else it is new, from before that was so, or of one process of several."""
 
     @property
     def is_open(self) -> bool:

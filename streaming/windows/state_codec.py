@@ -36,6 +36,7 @@ class _State(Struct, array_like=True):
     links: list[_Links]
     books: dict[str, BooksDatum]
     gathered: list[tuple[int, list[tuple[tuple[str, str], int]]]] = []
+    by_topic: bool = False
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -48,7 +49,7 @@ def encode(state: WindowState) -> bytes:
     sent = sorted(state.sent.items())
     numbers = state.version, state.clock_ms, sorted(state.clocks.items()), state.buckets, state.versions
     gathered = [(index, sorted(found.items())) for index, found in sorted(state.gathered.items())]
-    return seal(_encoder.encode(_State(*numbers, state.heard, sent, state.early, links, books, gathered)))
+    return seal(_encoder.encode(_State(*numbers, state.heard, sent, state.early, links, books, gathered, state.by_topic)))
 
 
 def decode(data: bytes) -> WindowState:
@@ -71,6 +72,7 @@ def decode(data: bytes) -> WindowState:
         early=found.early,
         links=links,
         books=books,
+        by_topic=found.by_topic,
     )
 
 

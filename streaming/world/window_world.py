@@ -24,6 +24,14 @@ OVERLAYS: Mapping[str, list[dict[str, Any]]] = {
     "chain": [*map(broker, BROKERS), *(link(a, b) for a, b in pairwise(BROKERS))],
     "star": [*map(broker, BROKERS), *(link("b1", b) for b in BROKERS[1:])],
 }
+SERVED: tuple[Mapping[str, Sequence[str] | None], ...] = (
+    {"s": None},
+    {"s": None},
+    {"s": BROKERS},
+    {"one": BROKERS[:2], "two": BROKERS[2:]},
+    {"one": ("b1", "b3"), "two": ("b2", "b4")},
+)
+"""Who serves the brokers: one process that serves all there are, one that was told which, two with neighbours, two without."""
 DELAYS_MS = (0, 0, 0, -400, 300, 2000, 6000)
 """How long before it enters something was published; the clocks of some publishers are fast."""
 SPEEDS = (1, 2.5, 7, 0.1, 9, -3, 2**60, "fast", True, None)

@@ -16,9 +16,9 @@ from streaming.model.links import PassedOn, WindowRecord
 from streaming.model.outputs import PutAside
 from streaming.windows.link import LinkWindows
 from streaming.wire.message import MessageLimits, decode_message
-from streaming.world.records import advertisement, subscription, topic
+from streaming.world.records import advertisement, link, subscription, topic
 from streaming.world.window_reference import expected, late
-from streaming.world.window_world import BROKERS, OVERLAYS, WindowWorld
+from streaming.world.window_world import BROKERS, OVERLAYS, SERVED, WindowWorld
 from tidings.topic import Deciding
 
 SETTLES_S = 32
@@ -52,7 +52,8 @@ def mixed(chance: Random, count: int = 4, spans: list[dict[str, Any]] = MIXED) -
 def made(shape: str, chance: Random, records: list[dict[str, Any]], **declared: Any) -> WindowWorld:
     reading = topic("reading", **{"gather": False, "decider": chance.choice(DECIDERS), **declared})
     buckets, window_buckets = chance.randint(1, 3), chance.randint(1, 3)
-    return WindowWorld([*OVERLAYS[shape], reading, *records], buckets, window_buckets, seed=chance.randrange(10**6))
+    seed, services = chance.randrange(10**6), {"s": None} if shape == "one" else chance.choice(SERVED)
+    return WindowWorld([*OVERLAYS[shape], reading, *records], buckets, window_buckets, seed=seed, services=services)
 
 
 def check(world: WindowWorld, entered: list[Publication] | None = None, extra_ms: int = 0) -> None:
@@ -182,11 +183,31 @@ def test_a_replay_of_the_log_tells_the_same(shape, seed, crashes):
         world.event_batch()  # what is read after the change from a partition that lags is held to it, and told or not
         world.control(aggregate(f"c{number}", chance.choice(BROKERS), chance.choice(MIXED)), delete=[f"subscription/w{number}"])
     world.play(BROKERS, chance, 8, crashes=crashes)
+    check_replay(world)
+
+
+@law
+@given(shapes, seeds, st.booleans())
+def test_it_does_when_the_ways_changed_while_windows_were_open(shape, seed, crashes):
+    """Which of them were over by then, and told, and which are given up, follows from the log alone, too."""
+    chance = Random(seed)
+    world = made(shape, chance, [*mixed(chance), subscription("plain", topic="reading", broker="b3", where="road = 'E20'")])
+    for _ in range(3):
+        world.play(BROKERS, chance, chance.randint(4, 15), crashes=crashes)
+        world.event_batch()  # as above
+        a, b = chance.sample(BROKERS, 2)
+        gone = chance.choice([name for name in world.records_now if name.startswith("link/")])
+        world.control(link(a, b), delete=[gone])
+    world.play(BROKERS, chance, 8, crashes=crashes)
+    check_replay(world)
+
+
+def check_replay(world: WindowWorld) -> None:
     world.settle(SETTLES_S)
     again = {each.id: each for each in world.replayed()}
     told = {each.id: each for each in world.told}
     assert {name: again.get(name) for name in told} == told
-    assert all(each.window.end > world.now_ms - 12_000 for name, each in again.items() if name not in told)
+    assert all(not each.window or each.window.end > world.now_ms - 12_000 for name, each in again.items() if name not in told)
 
 
 # ---- events -----------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -20,6 +20,10 @@ from streaming.windows.state import WindowState
 from streaming.world.records import advertisement, broker, link, snapshot, subscription, topic
 from topology.plan import LOCAL, Plan
 
+ALL = WindowRules("s")
+"""One process serves all brokers."""
+ONLY_B2 = WindowRules("s", hosted=frozenset({"b2"}))
+"""Another one serves b1."""
 NAMED_MS = 5000
 """When a tick named the subscription."""
 WINDOW = {"size_ms": 10_000, "grace_ms": 1000, "of": {"n": "count()"}}
@@ -72,6 +76,8 @@ class Case:
     """After all of these it is open."""
     last: WindowInput
     """This closes it."""
+    rules: WindowRules = field(default_factory=lambda: ALL)
+    places: int = 1
 
 
 CASES = [
@@ -88,12 +94,20 @@ CASES = [
         [*PAIR, *asks()],
         [reading(), clock(40_000), b1_is(20_999, 40_000, NAMED_MS), clock(40_001), b1_is(21_000, 40_001)],
         clock(40_002),
+        ONLY_B2,
     ),
     Case(
         "our clock has passed the time at which the neighbour said so",
         [*PAIR, *asks()],
         [reading(), b1_is(21_000, 23_000, NAMED_MS), clock(22_000), clock(23_000)],
         clock(23_001),
+        ONLY_B2,
+    ),
+    Case(
+        "the neighbour that sends here is in the same process, and all of that has come so far",
+        [*PAIR, *asks()],
+        [reading(), clock(20_999)],
+        clock(21_000),
     ),
     Case("nobody publishes beyond a neighbour that is silent", [*OUT, *asks()], [reading(), clock(20_999)], clock(21_000)),
     Case(
@@ -113,6 +127,14 @@ CASES = [
         [*OUT, *asks(at="b1")],
         [reading(to="b1"), clock(20_999)],
         clock(21_000),
+        ONLY_B2,
+    ),
+    Case(
+        "it is over, for the link and for who asks for it beyond",
+        [*OUT, *asks(at="b1")],
+        [reading(to="b1"), clock(20_999)],
+        clock(21_000),
+        places=2,
     ),
     Case("it is over, with nothing in it, for who wants to hear so", [*ALONE, *asks(empty=True)], [clock(20_999)], clock(21_000)),
     Case(
@@ -126,10 +148,10 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.closes_when)
 def test_a_window_closes_when(case: Case) -> None:
-    _, before = run(case.records, [*case.before])
+    _, before = run(case.records, [*case.before], rules=case.rules)
     assert closed(before) == []
-    _, after = run(case.records, [*case.before, case.last])
-    assert closed(after) == [0 if "size" in case.records[-1]["window"] else 10_000]
+    _, after = run(case.records, [*case.before, case.last], rules=case.rules)
+    assert closed(after) == [0 if "size" in case.records[-1]["window"] else 10_000] * case.places
 
 
 NEVER_TOLD = [
@@ -146,7 +168,7 @@ NEVER_TOLD = [
 
 @pytest.mark.parametrize(("because", "records", "offers"), NEVER_TOLD, ids=[case[0] for case in NEVER_TOLD])
 def test_a_window_is_never_told_if(because: str, records: list[dict[str, Any]], offers: list[WindowInput]) -> None:
-    _, outputs = run(records, [*offers, clock(51_000), clock(61_000)])
+    _, outputs = run(records, [*offers, clock(51_000), clock(61_000)], rules=ONLY_B2)
     assert closed(outputs) == [], because
 
 
@@ -162,10 +184,13 @@ def test_what_was_offered_by_newer_control_data_waits_until_that_holds_here() ->
 
 
 def run(
-    records: Sequence[dict[str, Any]], inputs: Sequence[WindowInput], state: WindowState | None = None
+    records: Sequence[dict[str, Any]],
+    inputs: Sequence[WindowInput],
+    state: WindowState | None = None,
+    rules: WindowRules = ALL,
 ) -> tuple[WindowState, list[WindowOutput]]:
     plan = Plan(snapshot(*records))
-    return step(state or WindowState(), inputs, lambda _: plan, WindowRules("s"))
+    return step(state or WindowState(), inputs, lambda _: plan, rules)
 
 
 def closed(outputs: Sequence[WindowOutput]) -> list[int]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from streaming.world.records import subscription, topic
 from streaming.world.window_reference import expected
-from streaming.world.window_world import BROKERS, OVERLAYS, WindowWorld
+from streaming.world.window_world import BROKERS, OVERLAYS, SERVED, WindowWorld
 from tidings.topic import Deciding
 
 SETTLES_S = 32
@@ -76,7 +76,8 @@ def worlds(draw: st.DrawFn) -> tuple[WindowWorld, list[str], Random]:
     declared = topic("reading", gather=False, decider=draw(st.sampled_from(sorted(Deciding))))
     records = [*OVERLAYS[shape], declared, *draw(subscribed(names))]
     buckets, window_buckets = draw(st.integers(1, 3)), draw(st.integers(1, 3))
-    world = WindowWorld(records, buckets, window_buckets, seed=draw(st.integers(0, 10**6)))
+    services = {"s": None} if shape == "one" else draw(st.sampled_from(SERVED))
+    world = WindowWorld(records, buckets, window_buckets, seed=draw(st.integers(0, 10**6)), services=services)
     return world, names, Random(draw(st.integers(0, 10**6)))
 
 
