@@ -64,6 +64,7 @@ class AtOnce:
         self._tallies: dict[Ground, _Tally] = {}
         row, columns = judged.shelf_row, self._shelf.columns
         self._shelf_row: list[int] = row.tolist()
+        self._until_ms: list[int] = course.until_ms.tolist()
         before = (columns.more[row], columns.sources[row], columns.first_ms[row], columns.last_ms[row])
         self._before: list[tuple[int, ...]] = list(zip(*(column.tolist() for column in before), strict=True))
         """Of each event that is known, how many messages are counted in the columns alone, how many sources there were, the first
@@ -108,7 +109,7 @@ class AtOnce:
         brief, reason, told = found
         brief.reports, brief.sources, brief.first_ms, brief.last_ms = self._sums[event]
         timers = brief.timers(ground.timing)
-        if timers[0] <= self._course.until_ms:
+        if timers[0] <= self._until_ms[event]:
             return False
         self._keep(event, brief, timers, (report,))
         tally = self._tally(ground)
@@ -124,7 +125,7 @@ class AtOnce:
         """Join an event to what is opened of it."""
         if brief is None:
             return False
-        is_new, at, timing, until_ms = self._shelf_row[event] < 0, brief.at, ground.timing, self._course.until_ms
+        is_new, at, timing, until_ms = self._shelf_row[event] < 0, brief.at, ground.timing, self._until_ms[event]
         joining = Joining(brief, ground, self._desk.rules, until_ms)
         for report in reports:
             message = report.message

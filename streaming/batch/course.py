@@ -69,13 +69,13 @@ class Course:
     """By position, the number of a `Why`."""
     others: Ints
     """Rows that are no plain messages: each is taken in in its turn."""
-    until_ms: int
-    """No timer fires in this part that is set for later."""
+    until_ms: Ints
+    """By event, the time up to which its timers may fire in this part: that of its last message, or the clock's."""
     usual: Bools
     """By event, whether something is opened for it, and all that is said of it may be taken in at once."""
 
     @staticmethod
-    def of(lo: int, hi: int, judged: Judged, others: Ints, until_ms: int) -> Course:
+    def of(lo: int, hi: int, judged: Judged, others: Ints, until_ms: Ints) -> Course:
         why, usual = np.full(len(judged.index), _COUNTED, dtype=np.int8), np.ones(len(judged.shelf_row), dtype=bool)
         return Course(lo, hi, judged, why, others, until_ms, usual)
 

@@ -13,7 +13,7 @@ from streaming.batch.ground import Ground, Grounds
 from streaming.batch.judge import Judged, judge
 from streaming.batch.memory import PackedMemory
 from streaming.batch.rows import Rows
-from streaming.broker.state import BucketState, Rules
+from streaming.broker.state import Rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +50,25 @@ def sums_of(judged: Judged, append_ms: Ints, starts: Ints) -> Sums:
     )
 
 
-def plan(shelf: PackedMemory, grounds: Grounds, rules: Rules, state: BucketState, rows: Rows, lo: int, hi: int) -> Course:
-    """The plan for the rows from ``lo`` to ``hi``."""
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a batch: its rows from ``lo`` to ``hi``, how much the bucket remembers before it, and how far the clock comes."""
+
+    rows: Rows
+    lo: int
+    hi: int
+    size: int
+    clock_ms: int
+
+
+def plan(shelf: PackedMemory, grounds: Grounds, rules: Rules, part: Part) -> Course:
+    """The plan for a part of a batch."""
+    rows, lo, hi = part.rows, part.lo, part.hi
     judged = judge(rows, lo, hi, shelf, rules.ahead_ms)
-    # The lowest mark cannot be beyond the highest there is.
-    until_ms = max(int(rows.append_ms[lo:hi].max(initial=0)), state.clock_ms, *state.marks.values(), 0)
-    course = Course.of(lo, hi, judged, np.flatnonzero(~rows.plain[lo:hi]) + lo, until_ms)
-    row, event, columns = judged.shelf_row, judged.event, shelf.columns
     append_ms = rows.append_ms[judged.index]
+    sums = sums_of(judged, append_ms, judged.starts[:-1])
+    course = Course.of(lo, hi, judged, np.flatnonzero(~rows.plain[lo:hi]) + lo, np.maximum(sums.latest_ms, part.clock_ms))
+    row, event, columns = judged.shelf_row, judged.event, shelf.columns
     known = row >= 0
     course.open_for(Why.AHEAD, judged.ahead)
     course.open_for(Why.NEW_EVENT, judged.opening)
@@ -69,12 +80,11 @@ def plan(shelf: PackedMemory, grounds: Grounds, rules: Rules, state: BucketState
         )
         course.open_for(Why.READ_LATE, known[event] & (append_ms <= columns.entered_ms[row][event]))
     course.open_all_for(Why.TOUCHED, np.isin(rows.event[judged.index[judged.starts[:-1]]], rows.event[course.others]))
-    sums = sums_of(judged, append_ms, judged.starts[:-1])
     course.open_all_for(Why.NO_FIT, ~fits(shelf, grounds, rules, row, sums))
     if len(row):
         _keep_usual(course, shelf, grounds, rows, sums)
         course.open_for(Why.TIMER, (~course.tracked & ~(known & (columns.next_ms[row] > sums.latest_ms)))[event])
-    if state.size + int(course.open.sum()) + len(course.others) > rules.open_events:
+    if part.size + int(course.open.sum()) + len(course.others) > rules.open_events:
         course.open_all_for(Why.NO_ROOM, np.ones(len(row), dtype=bool))
     return course
 

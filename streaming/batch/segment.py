@@ -16,14 +16,14 @@ from streaming.batch.desk import BatchDesk
 from streaming.batch.ground import Ground, grounds_of
 from streaming.batch.hashing import event_hash, salt_of
 from streaming.batch.memory import is_one
-from streaming.batch.planner import plan
+from streaming.batch.planner import Part, plan
 from streaming.batch.quick_join import Known, adds, opens, restated
 from streaming.batch.report import Report, reports_of
 from streaming.batch.rows import Rows
 from streaming.batch.runs import Track, Tracks, absorb_all, count_run
 from streaming.broker.state import Rules
 from streaming.broker.step import take
-from streaming.broker.timers import advance_all
+from streaming.broker.timers import advance_all, furthest_clock
 from streaming.model.event import OpenEvent
 from streaming.model.inputs import Arrived, Heard, Input, Refused
 from streaming.wire.clock import TickerIdentity
@@ -84,7 +84,9 @@ class Segment:
         rows, shelf, desk = self._rows, self._shelf, self._desk
         shelf.refresh(desk.plan)
         self._grounds = grounds_of(desk.plan, shelf.secret)
-        self.course: Course = plan(shelf, self._grounds, desk.rules, desk.state, rows, self._lo, self._hi)
+        happened = (each for index, found in self._inputs.items() if self._lo <= index < self._hi for each in found)
+        part = Part(rows, self._lo, self._hi, desk.state.size, furthest_clock(desk.state, happened))
+        self.course: Course = plan(shelf, self._grounds, desk.rules, part)
         judged = self._judged = self.course.judged
         desk.state.changed = desk.state.changed or len(judged.index) > 0  # every message is entered into the books
         opened = np.flatnonzero(self.course.open)
@@ -257,6 +259,8 @@ class Segment:
         at[at == len(number)] = 0
         found = []
         for event in at[number[at] == due].tolist() if len(number) else []:
+            if event in self._at_once.done or self._at_once.has(event):
+                continue  # none of its timers fires that soon
             track = self._tracks.of(event)
             if track.cursor < track.end:
                 before = int(np.searchsorted(judged.index[track.cursor : track.end], index))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from streaming.broker.ahead import lose_patience
 from streaming.broker.aside import put_kept_aside
 from streaming.broker.desk import Desk
 from streaming.broker.offering import offer_event
 from streaming.broker.pacing import beat, end_waiting, forget_caps, tell_waiting
 from streaming.broker.progress import behind, reached_ms, waits
-from streaming.broker.state import NEVER, Slot
+from streaming.broker.state import NEVER, BucketState, Slot
 from streaming.broker.telling import deliver, facts_known, release, settle_all, tell
 from streaming.model.address import Address
 from streaming.model.event import OpenEvent, Tombstone
+from streaming.model.inputs import Input, Marked, Ticked
 from streaming.model.outputs import MessageReason, Outcome
 from streaming.notify.pace import waited_for
 from streaming.notify.tell import Quiet
@@ -30,6 +33,19 @@ def pass_time(desk: Desk) -> None:
             _bury_all(desk)
     if desk.plan.snapshot.beating:
         beat(desk)
+
+
+def furthest_clock(state: BucketState, inputs: Iterable[Input]) -> int:
+    """How far the clock comes while these are taken in; nothing is changed."""
+    partitions, marks, found_ms = state.partitions, dict(state.marks), state.clock_ms
+    for happened in inputs:
+        if isinstance(happened, Ticked):
+            partitions = happened.partitions
+            marks = {partition: ms for partition, ms in marks.items() if partition in partitions}
+        elif isinstance(happened, Marked):
+            marks[happened.partition] = max(happened.append_ms, marks.get(happened.partition, 0))
+        found_ms = max(found_ms, min((marks.get(partition, 0) for partition in partitions), default=0))
+    return found_ms
 
 
 def _wake(desk: Desk, lowest_ms: int) -> None:

@@ -405,6 +405,20 @@ def test_of_reports_that_are_not_believed_any_more_nothing_is_kept():
     bench.check()
 
 
+def test_what_is_read_long_after_it_came_is_taken_in_at_once():
+    """The clock is far ahead, and a partition is read up to somewhere before its mark: nothing has ended yet."""
+    script = scripted()
+    publish(script, {"a": 1}, {"a": 1, "b": 1}, source="ann")
+    script.tick(3_600_000)
+    log = log_of(script)
+    marks = [record for record in log if record.append_ms == log[-1].append_ms and record.kafka_topic != "clock"]
+    batches = [[record for record in log if record not in marks], marks]
+    ways: Counter[Handling] = Counter()
+    check(script, batches, Restarts())
+    fast(script, batches, Restarts(), ways)
+    assert ways == Counter({Handling.AT_ONCE: 2})
+
+
 def test_what_a_cadence_lets_go_within_the_batch_is_looked_at_one_by_one():
     script = scripted()
     publish(script, {"a": 1}, {"b": 1})
