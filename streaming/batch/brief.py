@@ -1,7 +1,7 @@
 """A slot of the usual kind as it is kept: one open event that nobody beyond its broker knows of, in few words.
 
 The same as a packed `Slot`, with nothing said twice: a report is named once for all that it stated, and of a ledger only what
-does not follow from the facts. It is a third as long, and read and written in a few microseconds without an object for each
+does not follow from the facts. It is half as long, and read and written in a few microseconds without an object for each
 claim. What is not of that kind is kept as `pack_slot` packs it.
 """
 
