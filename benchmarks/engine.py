@@ -28,8 +28,7 @@ from peers.load import Load
 
 from streaming.batch.engine import process
 from streaming.batch.hashing import event_hash
-from streaming.batch.reading import COLUMNS, rows_of
-from streaming.batch.rows import IS_MESSAGE, KINDS
+from streaming.batch.rows import COLUMNS, IS_MESSAGE, KINDS, rows_of
 from streaming.batch.segment import EngineSettings
 from streaming.batch.store import Bucket, Store, read_note
 from streaming.broker.state import Rules

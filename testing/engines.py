@@ -15,7 +15,7 @@ from streaming.batch.course import Handling
 from streaming.batch.desk import BatchDesk
 from streaming.batch.engine import process
 from streaming.batch.memory import PackedMemory
-from streaming.batch.reading import rows_of
+from streaming.batch.rows import rows_of
 from streaming.batch.segment import EngineSettings
 from streaming.batch.store import Bucket, Store, read_note
 from streaming.broker.state import BucketState, Rules

@@ -13,10 +13,9 @@ from itertools import repeat
 import numpy as np
 import xxhash
 
-from streaming.batch.arrays import Bools, Ints, starts_of
+from streaming.batch.arrays import NO_SOURCE, NOT_SAID, Bools, Ints, starts_of
 from streaming.batch.avro_cursor import HEADER, WORD, Cursor, Spans, joined
 from streaming.batch.fact_numbers import LEFT, fact_numbers
-from streaming.batch.rows import NO_SOURCE, NOT_SAID
 from streaming.batch.texts import BOOLEAN, DOUBLE, LIST, LONG, NULL, STRING, Texts, TextSpans, no_texts, nowhere
 from streaming.wire.message import MessageLimits
 from tidings.values import SOURCE_SEED

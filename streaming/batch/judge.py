@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from streaming.batch.arrays import Bools, Ints, running_max
+from streaming.batch.arrays import NO_SOURCE, NOT_SAID, Bools, Ints, running_max
 from streaming.batch.memory import PackedMemory
-from streaming.batch.rows import NO_SOURCE, NOT_SAID, Rows
+from streaming.batch.rows import Rows
 
 
 @dataclass(slots=True)

@@ -18,8 +18,7 @@ from pyspark import TaskContext
 from streaming.batch.course import Handling
 from streaming.batch.engine import process
 from streaming.batch.first_note import read_seed
-from streaming.batch.reading import COLUMNS, rows_of
-from streaming.batch.rows import Rows
+from streaming.batch.rows import COLUMNS, Rows, rows_of
 from streaming.batch.segment import EngineSettings
 from streaming.batch.store import Bucket, read_note, store_of
 from streaming.broker.progress import clocked

@@ -15,8 +15,8 @@ from streaming.batch.ground import Ground
 from streaming.batch.hashing import event_hash, salt_of
 from streaming.batch.memory import PackedMemory, is_one
 from streaming.batch.quick_join import adds, opens, restated
-from streaming.batch.reading import numbers_of
 from streaming.batch.report import Report
+from streaming.batch.rows import numbers_of
 from streaming.batch.stowing import stow, unstow
 from streaming.broker.desk import Desk
 from streaming.broker.state import BucketState, Rules

@@ -14,8 +14,7 @@ from streaming.batch.brief import read_brief
 from streaming.batch.course import Handling, Why
 from streaming.batch.desk import BatchDesk
 from streaming.batch.memory import PackedMemory
-from streaming.batch.reading import rows_of
-from streaming.batch.rows import IS_MESSAGE
+from streaming.batch.rows import IS_MESSAGE, rows_of
 from streaming.batch.segment import EngineSettings, Segment
 from streaming.broker.state import BucketState, Rules
 from streaming.broker.step import start
