@@ -14,9 +14,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from streaming.batch.course import Handling
 from streaming.batch.desk import BatchDesk
 from streaming.batch.memory import PackedMemory
+from streaming.batch.planner import Handling
 from streaming.batch.rows import IS_MESSAGE, Rows
 from streaming.batch.segment import EngineSettings, Segment
 from streaming.broker.state import BucketState

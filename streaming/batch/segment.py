@@ -11,12 +11,11 @@ import numpy as np
 
 from streaming.batch.arrays import Ints
 from streaming.batch.at_once import AtOnce
-from streaming.batch.course import Course, Handling
 from streaming.batch.desk import BatchDesk
 from streaming.batch.ground import Ground, grounds_of
 from streaming.batch.hashing import event_hash, salt_of
 from streaming.batch.memory import is_one
-from streaming.batch.planner import Part, plan
+from streaming.batch.planner import Course, Handling, Part, plan
 from streaming.batch.quick_join import Known, adds, opens, restated
 from streaming.batch.report import Report, reports_of
 from streaming.batch.rows import Rows

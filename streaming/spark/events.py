@@ -15,9 +15,9 @@ from typing import Any
 import pandas as pd
 from pyspark import TaskContext
 
-from streaming.batch.course import Handling
 from streaming.batch.engine import process
 from streaming.batch.first_note import read_seed
+from streaming.batch.planner import Handling
 from streaming.batch.rows import COLUMNS, Rows, rows_of
 from streaming.batch.segment import EngineSettings
 from streaming.batch.store import Bucket, read_note, store_of

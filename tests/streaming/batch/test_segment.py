@@ -11,9 +11,9 @@ import pytest
 from msgspec import structs
 
 from streaming.batch.brief import read_brief
-from streaming.batch.course import Handling, Why
 from streaming.batch.desk import BatchDesk
 from streaming.batch.memory import PackedMemory
+from streaming.batch.planner import Handling, Why
 from streaming.batch.rows import IS_MESSAGE, rows_of
 from streaming.batch.segment import EngineSettings, Segment
 from streaming.broker.state import BucketState, Rules
