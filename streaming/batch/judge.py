@@ -40,6 +40,7 @@ class Judged:
     """Position to the event."""
     shelf_row: Ints
     """Of each event; -1 for one that is not known yet."""
+    append_ms: Ints
     published_ms: Ints
     source: Ints
     new_source: Bools
@@ -84,6 +85,7 @@ def judge(rows: Rows, lo: int, hi: int, shelf: PackedMemory, ahead_ms: int) -> J
         starts=starts,
         event=event,
         shelf_row=shelf_row,
+        append_ms=append_ms,
         published_ms=published_ms,
         source=rows.source[index],
         new_source=_new_sources(rows.source[index], event, shelf_row, shelf),

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streaming.batch.arrays import Bools, Ints
+from streaming.batch.columns import Sums
 from streaming.batch.ground import Ground, Grounds
 from streaming.batch.judge import Judged, judge
 from streaming.batch.memory import PackedMemory
@@ -121,23 +122,8 @@ class Course:
         return f"rows {self.lo} to {self.hi}: {', '.join([*found, f'{len(self.others)} others'])}"
 
 
-@dataclass(frozen=True, slots=True)
-class Sums:
-    """Over messages of each event."""
-
-    count: Ints
-    lowest_ms: Ints
-    """Of the published times."""
-    highest_ms: Ints
-    earliest_ms: Ints
-    """Of the append times."""
-    latest_ms: Ints
-    sources: Ints
-    """How many are the first of their source."""
-
-
-def sums_of(judged: Judged, append_ms: Ints, starts: Ints) -> Sums:
-    """Over the messages from each of these positions up to the end of its event; ``append_ms`` is by position."""
+def sums_of(judged: Judged, starts: Ints) -> Sums:
+    """Over the messages from each of these positions up to the end of its event."""
     if not len(starts):
         none = np.empty(0, dtype=np.int64)
         return Sums(none, none, none, none, none, none)
@@ -149,8 +135,8 @@ def sums_of(judged: Judged, append_ms: Ints, starts: Ints) -> Sums:
         count=ends - starts,
         lowest_ms=np.minimum.reduceat(judged.published_ms, bounds)[::2],
         highest_ms=np.maximum.reduceat(judged.published_ms, bounds)[::2],
-        earliest_ms=np.minimum.reduceat(append_ms, bounds)[::2],
-        latest_ms=np.maximum.reduceat(append_ms, bounds)[::2],
+        earliest_ms=np.minimum.reduceat(judged.append_ms, bounds)[::2],
+        latest_ms=np.maximum.reduceat(judged.append_ms, bounds)[::2],
         sources=np.add.reduceat(judged.new_source.astype(np.int64), bounds)[::2],
     )
 
@@ -170,8 +156,7 @@ def plan(shelf: PackedMemory, grounds: Grounds, rules: Rules, part: Part) -> Cou
     """The plan for a part of a batch."""
     rows, lo, hi = part.rows, part.lo, part.hi
     judged = judge(rows, lo, hi, shelf, rules.ahead_ms)
-    append_ms = rows.append_ms[judged.index]
-    sums = sums_of(judged, append_ms, judged.starts[:-1])
+    sums = sums_of(judged, judged.starts[:-1])
     course = Course.of(lo, hi, judged, np.flatnonzero(~rows.plain[lo:hi]) + lo, np.maximum(sums.latest_ms, part.clock_ms))
     row, event, columns = judged.shelf_row, judged.event, shelf.columns
     known = row >= 0
@@ -183,7 +168,7 @@ def plan(shelf: PackedMemory, grounds: Grounds, rules: Rules, part: Part) -> Cou
         course.open_all_for(
             Why.NOT_GATHERED, known & ~_of_places(shelf, grounds, lambda ground: ground.gathers)[columns.place[row]]
         )
-        course.open_for(Why.READ_LATE, known[event] & (append_ms <= columns.entered_ms[row][event]))
+        course.open_for(Why.READ_LATE, known[event] & (judged.append_ms <= columns.entered_ms[row][event]))
     course.open_all_for(Why.TOUCHED, np.isin(rows.event[judged.index[judged.starts[:-1]]], rows.event[course.others]))
     course.open_all_for(Why.NO_FIT, ~fits(shelf, grounds, rules, row, sums))
     if len(row):

@@ -70,7 +70,7 @@ class Segment:
         while self._waiting:
             self._open(heapq.heappop(self._waiting))
         self._shelf.refresh(self._desk.plan)
-        counted = absorb_all(self._desk, self._grounds, self._judged, self._appended, self._tracks, self._at_once.done)
+        counted = absorb_all(self._desk, self._grounds, self._judged, self._tracks, self._at_once.done)
         for track in list(self._tracks):
             self._absorb(track, track.end)
         self._shelf.refresh(self._desk.plan)
@@ -96,7 +96,6 @@ class Segment:
         position = np.full(len(rows), -1, dtype=np.int64)
         position[judged.index] = np.arange(len(judged.index))
         self._position: list[int] = position.tolist()
-        self._appended = rows.append_ms[judged.index]
         self._tracks = Tracks(judged, shelf.columns.salt)
         later = np.setdiff1d(self._at_once.rows, self._at_once.first_rows)
         self._waiting = np.setdiff1d(self.course.rows, later).tolist()  # in order, so it is a heap
@@ -272,7 +271,7 @@ class Segment:
         while (start := track.cursor) < until:
             reached = self._count_run(track, start, until)
             if reached == start:
-                self._fire(track, int(self._appended[start]))
+                self._fire(track, int(self._judged.append_ms[start]))
                 reached = self._count_run(track, start, until)
             if reached == start:
                 index = int(self._judged.index[start])
@@ -282,7 +281,7 @@ class Segment:
                 track.cursor = reached
 
     def _count_run(self, track: Track, start: int, until: int) -> int:
-        return count_run(self._desk, self._grounds, self._judged, self._appended, track, start, until)
+        return count_run(self._desk, self._grounds, self._judged, track, start, until)
 
     def _fire(self, track: Track, now_ms: int) -> None:
         """Fire the timers of an event up to a message, as opening the message would."""
