@@ -30,6 +30,11 @@ class Ends(IntEnum):
     """The one tombstone in it is forgotten, and with it the slot."""
 
 
+def is_one(slot: Slot) -> bool:
+    """Whether all that comes, if it is about anything here, is about one event that goes on."""
+    return len(slot.open) == 1 and slot.open[0].ended_ms is None
+
+
 def end_of(slot: Slot) -> Ends:
     """What there will be to do in a slot when its time has come, where nobody beyond its broker has to know."""
     if slot.seen or slot.caps or slot.spread or slot.ahead or len(slot.open) + len(slot.closed) != 1:

@@ -13,7 +13,7 @@ import numpy as np
 
 from streaming.batch.arrays import Ints
 from streaming.batch.brief import Brief, write_brief
-from streaming.batch.columns import REFRESHED, Columns, Ends, Sums, end_of
+from streaming.batch.columns import REFRESHED, Columns, Ends, Sums, end_of, is_one
 from streaming.batch.hashing import event_hash, salt_of
 from streaming.batch.notes import Notes
 from streaming.batch.stowing import stow, stowed_tombstone, unstow
@@ -23,11 +23,6 @@ from streaming.model.address import Address
 from tidings.registers import Bounds, Join, Register
 from tidings.topic import Topic
 from topology.plan import Plan
-
-
-def is_one(slot: Slot) -> bool:
-    """Whether all that comes, if it is about anything here, is about one event that goes on."""
-    return len(slot.open) == 1 and slot.open[0].ended_ms is None
 
 
 class PackedMemory:
@@ -208,17 +203,11 @@ class PackedMemory:
         self.forgotten.update(dict.fromkeys(emptied, ()))
 
     def _add(self, number: int, at: Address, slot: Slot) -> int:
-        row = self._lay(number, at)
-        self.in_hand[row] = (at, slot)
-        return row
-
-    def _lay(self, number: int, at: Address) -> int:
-        row = len(self.packed)
+        row = self._rows[number] = len(self.packed)
         self.packed.append(None)
         self.columns.grow(row + 1)
-        self.columns.hash[row] = number
-        self.columns.place[row] = self.place(at.broker, at.topic)
-        self._rows[number] = row
+        self.columns.hash[row], self.columns.place[row] = number, self.place(at.broker, at.topic)
+        self.in_hand[row] = (at, slot)
         return row
 
     def _is_used(self, row: int) -> bool:

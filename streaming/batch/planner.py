@@ -52,19 +52,6 @@ _CODES = {why: code for code, why in enumerate(Why)}
 _COUNTED = _CODES[Why.KNOWN]
 
 
-class Handling(StrEnum):
-    """The way that a message of a publisher went in the end."""
-
-    COUNTED = "counted"
-    """From numbers alone."""
-    AT_ONCE = "at-once"
-    """With all that the batch says of its event, which is of the usual kind."""
-    QUICK = "quick"
-    """One by one, by a short way."""
-    OPENED = "opened"
-    """As `step` takes it in."""
-
-
 @dataclass(slots=True)
 class Course:
     """The plan for the rows from ``lo`` to ``hi``. Positions are those of ``judged``."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from streaming.batch.arrays import Bools, Ints
-from streaming.batch.desk import BatchDesk
+from streaming.batch.columns import is_one
+from streaming.batch.desk import BatchDesk, Handling
 from streaming.batch.ground import Grounds
 from streaming.batch.hashing import salt_of
 from streaming.batch.judge import Judged
-from streaming.batch.memory import is_one
 from streaming.batch.planner import fits, sums_of
 from streaming.model.event import OpenEvent
 
@@ -115,9 +115,8 @@ def _count_sources(desk: BatchDesk, judged: Judged, found: OpenEvent, start: int
     return True
 
 
-def absorb_all(desk: BatchDesk, grounds: Grounds, judged: Judged, tracks: Tracks, done: Collection[int]) -> int:
-    """Enter, in columns, what is left of all events that nothing unusual has happened to, and that are not done with. Returns how
-    many messages that were.
+def absorb_all(desk: BatchDesk, grounds: Grounds, judged: Judged, tracks: Tracks, done: Collection[int]) -> None:
+    """Enter, in columns, what is left of all events that nothing unusual has happened to, and that are not done with.
 
     Of an event that nothing was opened for, that is everything. The shelf's columns must say what became of the others.
     """
@@ -126,7 +125,7 @@ def absorb_all(desk: BatchDesk, grounds: Grounds, judged: Judged, tracks: Tracks
     left = np.flatnonzero(cursor < judged.starts[1:])
     left = left[untouched[left] | _go_on(desk, grounds, judged, salt, row, cursor, left)]
     if not len(left):
-        return 0
+        return
     row, sums = row[left], sums_of(judged, cursor[left])
     desk.shelf.count(row, sums)
     by_place = np.bincount(desk.shelf.columns.place[row], weights=sums.count).astype(np.int64)
@@ -134,7 +133,7 @@ def absorb_all(desk: BatchDesk, grounds: Grounds, judged: Judged, tracks: Tracks
         desk.enter_known(*desk.shelf.places[place], int(by_place[place]))
     note_sources(desk, judged, left, row, cursor[left])
     tracks.all_counted(left[~untouched[left]])
-    return int(sums.count.sum())
+    desk.ways[Handling.COUNTED] += int(sums.count.sum())
 
 
 def _go_on(
