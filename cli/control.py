@@ -24,6 +24,11 @@ app = typer.Typer(
 )
 
 _ADOPT_S = 30.0
+_FATE = {
+    True: ", and adopted by the service",
+    False: "; no service is running, it takes effect when one starts",
+    None: "",
+}
 
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Do not wait until the service has adopted the change.")]
 
@@ -115,18 +120,17 @@ def write(
         raise TidingsError(
             f"written as version {version}, but the service has not adopted it within {_ADOPT_S:.0f} s; see its log"
         )
+    _say_applied(version, len(records), alive if wait else None, as_json=as_json, quiet=quiet)
+
+
+def _say_applied(version: int, count: int, adopted: bool | None, *, as_json: bool, quiet: bool) -> None:
+    """``adopted`` is None if nobody waited for that."""
     if as_json:
-        show.as_json({"version": version, "records": len(records), "adopted": alive if wait else None})
+        show.as_json({"version": version, "records": count, "adopted": adopted})
     elif not quiet:
-        print(f"{show.count(len(records), 'record')} applied as version {version}{_fate(wait, alive)}")
-    elif not alive:
+        print(f"{show.count(count, 'record')} applied as version {version}{_FATE[adopted]}")
+    elif not adopted:
         show.remark("no service is running; it takes effect when one starts")
-
-
-def _fate(wait: bool, alive: bool) -> str:
-    if not wait:
-        return ""
-    return ", and adopted by the service" if alive else "; no service is running, it takes effect when one starts"
 
 
 def _default_timing() -> Timing:
