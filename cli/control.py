@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from clients.connection import Connection
     from tidings.control import Record
     from tidings.control.files import ControlRecord
-    from tidings.topic import Timing
 
 app = typer.Typer(
     help="Declare topics, subscriptions, brokers and links. Example: tidings control apply topics.jsonl", no_args_is_help=True
@@ -50,14 +49,7 @@ def apply_file(
 
     Example: echo '{"kind": "topic", "name": "incident", "hold_ms": 4000}' | tidings control apply -
     """
-    from tidings.control import files
-
-    timing = _default_timing()
-    if str(file) == "-":
-        show.from_keyboard("control records")
-        records = files.read_text(sys.stdin.read(), "stdin", timing)
-    else:
-        records = files.read_file(file, timing)
+    records = _read(file)
     connection = service.connect()
     write(connection, records, wait=not no_wait, as_json=as_json)
 
@@ -133,11 +125,17 @@ def _say_applied(version: int, count: int, adopted: bool | None, *, as_json: boo
         show.remark("no service is running; it takes effect when one starts")
 
 
-def _default_timing() -> Timing:
+def _read(file: Path) -> list[ControlRecord]:
+    """The records of a file, or of what is typed, all of them checked as the service would."""
     from streaming.broker.settings import timing_of
     from tidings.config import load
+    from tidings.control import files
 
-    return timing_of(load(None, os.environ))
+    timing = timing_of(load(None, os.environ))
+    if str(file) != "-":
+        return files.read_file(file, timing)
+    show.from_keyboard("control records")
+    return files.read_text(sys.stdin.read(), "stdin", timing)
 
 
 def _print_table(version: int, records: Any) -> None:

@@ -50,7 +50,9 @@ class Workers(Protocol):
 
 
 class SupervisedQuery:
-    """``start`` starts the streaming query; its argument says whether to go on where unread records are gone.
+    """A query that is started at once, and again when it fails.
+
+    ``start`` starts the streaming query; its argument says whether to go on where unread records are gone.
 
     At most ``tries`` starts within ``within_s`` may be in vain, that is, fail before a batch ends. A gap in a link is got over:
     what was lost in it shows in the books, as the difference between what one end sent and the other received. A gap in what
