@@ -65,7 +65,7 @@ class ControlKeeper(threading.Thread):
         self._producer = connection.producer()
         self._consumer = connection.consumer(**PATIENT)
         self.snapshot = newest_snapshot(folder, timing)
-        self._failure: BaseException | None = None
+        self.failure: BaseException | None = None
 
     def catch_up(self) -> None:
         """Read the control topic to its end; the service starts with what it says."""
@@ -98,7 +98,7 @@ class ControlKeeper(threading.Thread):
                 _log.warning("the control data cannot be read or announced now: %s", error)
                 self._stopping.wait(1)
             except Exception as error:  # the service looks at `failure` and stops with it
-                self._failure = error
+                self.failure = error
                 _log.exception("the control keeper failed")
                 return
 
@@ -116,10 +116,6 @@ class ControlKeeper(threading.Thread):
         if missing:
             _log.error("somebody deleted %s; what was unread there is lost, and it is made anew", ", ".join(missing))
         return bool(missing)
-
-    @property
-    def failure(self) -> BaseException | None:
-        return self._failure
 
     def stop(self) -> None:
         self._stopping.set()
