@@ -51,18 +51,24 @@ def _functions(module: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
             yield from ((f"{node.name}.{each.name}", each) for each in node.body if isinstance(each, ast.FunctionDef))
 
 
-def _now(path: str) -> str:
-    return (ROOT / path).read_text(encoding="utf-8")
-
-
 def _then(path: str) -> str:
     return subprocess.run(["git", "show", f"{THEN}:{path}"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
+def walks() -> list[dict[str, str]]:
+    """The walks by name, and what there is to read on each: then, and now."""
+    found: list[dict[str, str]] = tomllib.loads((ROOT / "testing" / "walks.toml").read_text(encoding="utf-8"))["walk"]
+    return found
+
+
+def length_now(walk: dict[str, str]) -> Length:
+    return length_of(walk["now"], lambda path: (ROOT / path).read_text(encoding="utf-8"))
+
+
 def main() -> None:
     rows = []
-    for walk in tomllib.loads((ROOT / "testing" / "walks.toml").read_text(encoding="utf-8"))["walk"]:
-        then, now = length_of(walk["then"], _then), length_of(walk["now"], _now)
+    for walk in walks():
+        then, now = length_of(walk["then"], _then), length_now(walk)
         each = [(then.functions, now.functions), (then.lines, now.lines), (then.files, now.files), (then.rooms, now.rooms)]
         rows.append([walk["name"], *(str(number) for pair in each for number in pair)])
     counted = ("functions", "lines of these", "files", "changes of room")

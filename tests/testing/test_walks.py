@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from testing.walks import Length, length_of
+from testing.docs import ROOT
+from testing.walks import Length, length_now, length_of, walks
 
 FILES = {
     "a/one.py": """
@@ -36,3 +37,13 @@ def test_a_file_that_one_comes_back_to_counts_once_and_each_change_of_room() -> 
 def test_a_function_that_is_gone_is_named() -> None:
     with pytest.raises(KeyError, match="gone"):
         length_of("a/one.py: first gone", FILES.__getitem__)
+
+
+@pytest.mark.parametrize("walk", walks(), ids=lambda walk: walk["name"])
+def test_the_page_says_how_long_a_walk_is_now(walk: dict[str, str]) -> None:
+    """What the walks were long ago is not looked up: a clone may have no history."""
+    now = length_now(walk)
+    rows = (ROOT / "docs" / "walks.md").read_text(encoding="utf-8").splitlines()
+    (row,) = (row for row in rows if row.startswith((f"| {walk['name']} |", f"| [{walk['name']}](")))
+    cells = [int(cell) for cell in row.split("|")[2:-1]]
+    assert cells[1::2] == [now.functions, now.lines, now.files, now.rooms]
