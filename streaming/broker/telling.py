@@ -32,7 +32,8 @@ def release(desk: Desk, event: OpenEvent, topic: Topic, now_ms: int, *, closing:
     told = tell(desk, event, topic, desk.interested(event), now_ms, closing=closing)
     crossed = tell_links(desk, event, topic, desk.place_of(event).downward, now_ms, closing=closing)
     crossed |= tell_up(desk, event, topic, now_ms)
-    deliver(desk, event, told, crossed, now_ms)
+    if told or crossed:
+        deliver(desk, event, told, crossed, now_ms)
 
 
 def watch(desk: Desk, event: OpenEvent, now_ms: int) -> None:
