@@ -20,7 +20,7 @@ from topology.plan import Role
 _LEAVES_NOTHING = frozenset({Role.SPREADS, Role.GONE})
 
 
-def is_ahead(desk: Desk, happened: Arrived) -> bool:
+def must_wait(desk: Desk, happened: Arrived) -> bool:
     """Whether a message came by newer ways than those that hold here, and would be lost or sent back by these."""
     if happened.passed is None or happened.passed.version <= desk.state.version:
         return False

@@ -11,7 +11,7 @@ from streaming.model.address import Address
 from streaming.model.books import Books
 from streaming.model.entry import Entry, Origin
 from streaming.model.event import OpenEvent
-from streaming.model.inputs import Arrived
+from streaming.model.inputs import Arrived, Heard
 from streaming.model.items import Windowed
 from streaming.model.links import LinkRecord, Stamp, kind_of
 from streaming.model.outputs import Decided, Offer, Outcome, Output, PutAside, Send
@@ -57,7 +57,7 @@ class Desk:
     def touched(self, at: Address, slot: Slot) -> Iterator[None]:
         """What is remembered there changes: its size is counted, its timers are set, and it is dropped if it is empty.
 
-        Whoever takes something in goes by `streaming.broker.room.taking`, which also keeps the bucket within its bound.
+        Whoever takes something in goes by `streaming.broker.room.slot_at`, which also keeps the bucket within its bound.
         """
         state, before = self.state, slot.size
         yield
@@ -127,13 +127,18 @@ class Desk:
         self.state.offered += 1
         self.outputs.append(Offer(broker, to, topic, item, self.state.offered, via, crosses, at_ms, self.state.version))
 
-    def is_repeat(self, broker: str, sender: str, stamp: Stamp) -> bool:
-        """Whether a record of a link came before: its sender was interrupted, and sent it again."""
-        at = (broker, sender, stamp.bucket)
-        if stamp.number <= self.state.heard.get(at, 0):
-            self.books(broker).left_out["repeated"] += 1
+    def heard_before(self, happened: Arrived | Heard) -> bool:
+        """Count what came over a link. Whether it came before, too: its sender was interrupted, and sent it again."""
+        record = happened.passed if isinstance(happened, Arrived) else happened.record
+        if happened.sender is None or record is None:
+            return False
+        books, at = self.books(happened.broker), (happened.broker, happened.sender, happened.stamp.bucket)
+        if happened.stamp.number <= self.state.heard.get(at, 0):
+            books.left_out["repeated"] += 1
             return True
-        self.state.heard[at] = stamp.number
+        self.state.heard[at] = happened.stamp.number
+        books.heard[happened.sender, kind_of(record)] += 1
+        books.heard_bytes[happened.sender] += happened.size
         return False
 
     def note_source(self, event: OpenEvent, source: int) -> None:
@@ -149,12 +154,6 @@ class Desk:
     def sources_of(self, event: OpenEvent) -> set[int]:
         """Digests of all who reported."""
         return set(event.sources)
-
-    def heard(self, broker: str, sender: str, record: LinkRecord, size: int) -> None:
-        """Count a record that came over a link."""
-        books = self.books(broker)
-        books.heard[sender, kind_of(record)] += 1
-        books.heard_bytes[sender] += size
 
 
 def unknown_broker(broker: str) -> tuple[Unreadable, str]:

@@ -8,7 +8,7 @@ from streaming.broker.desk import Desk
 from streaming.broker.offering import Taken
 from streaming.broker.pacing import end_waiting
 from streaming.broker.state import Slot
-from streaming.broker.telling import deliver, release, settle_all, tell, watch
+from streaming.broker.telling import deliver, release, settle_all, tell, tell_links, watch
 from streaming.broker.timers import advance_all, note_ending, tell_last
 from streaming.model.entry import Entry, Origin
 from streaming.model.event import OpenEvent, open_event
@@ -38,7 +38,7 @@ def gather(desk: Desk, slot: Slot, arrived: Arrived) -> OpenEvent | None:
             return None
         event = open_event(arrived.at, arrived.message.message_id, published_ms, append_ms, arrived.entry.origin)
         slot.open.append(event)
-    return event if _join(desk, slot, event, topic, arrived) else None
+    return _join(desk, slot, event, topic, arrived)
 
 
 def _is_over(slot: Slot, published_ms: int, topic: Topic) -> bool:
@@ -74,34 +74,42 @@ def _entry(arrived: Arrived) -> Entry | None:
     return arrived.entry if arrived.passed else None
 
 
-def _join(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, arrived: Arrived) -> bool:
+def _join(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, arrived: Arrived) -> OpenEvent | None:
     """Join a message to this event, unless the event would have too many fields then."""
-    broker, append_ms, bounds = event.at.broker, arrived.origin.append_ms, desk.rules.bounds
-    report = events.report(arrived.message, arrived.published_ms, topic, bounds)
-    knowledge = events.join(event.knowledge, report, bounds)
+    report = events.report(arrived.message, arrived.published_ms, topic, desk.rules.bounds)
+    knowledge = events.join(event.knowledge, report, desk.rules.bounds)
     if len(knowledge) > desk.rules.event_fields:
-        detail = f"the event would have {len(knowledge)} fields; at most {desk.rules.event_fields} are allowed"
-        desk.put_aside(arrived.origin, broker, Unreadable.EVENT_FULL, detail, entry=_entry(arrived))
-        return False
+        _refuse_full(desk, arrived, len(knowledge))
+        return None
     added = events.added(event.knowledge, knowledge)
     event.knowledge = knowledge
     event.span.include(arrived.published_ms)
     event.reports += 1
-    if arrived.passed or append_ms <= event.entered_ms:  # it stood in a partition that was read later
+    _note_where_from(desk, slot, event, arrived)
+    desk.books(arrived.broker).left_out.update(events.left_out(report, knowledge))
+    enter(desk, event, arrived.origin, added, arrived.sender)
+    if added.news:
+        _keep_if_cut(desk, event, arrived, added.news)
+        if event.ended_ms is None:
+            let_leave(desk, event, topic, arrived.origin.append_ms)
+        else:
+            tell_last(desk, slot, event, topic, arrived.origin.append_ms)
+    return event
+
+
+def _refuse_full(desk: Desk, arrived: Arrived, fields: int) -> None:
+    detail = f"the event would have {fields} fields; at most {desk.rules.event_fields} are allowed"
+    desk.put_aside(arrived.origin, arrived.broker, Unreadable.EVENT_FULL, detail, entry=_entry(arrived))
+
+
+def _note_where_from(desk: Desk, slot: Slot, event: OpenEvent, arrived: Arrived) -> None:
+    """Note where a report entered, which may be before all others, and who reported."""
+    if arrived.passed or arrived.origin.append_ms <= event.entered_ms:  # it stood in a partition that was read later
         event.entered(arrived.entry.origin)
         if event.ended_ms is not None:
             note_ending(desk, event.at, slot)
     if arrived.message.source is not None:
         desk.note_source(event, source_digest(arrived.message.source))
-    desk.books(broker).left_out.update(events.left_out(report, knowledge))
-    enter(desk, event, arrived.origin, added, arrived.sender)
-    if added.news:
-        _keep_if_cut(desk, event, arrived, added.news)
-        if event.ended_ms is None:
-            let_leave(desk, event, topic, append_ms)
-        else:
-            tell_last(desk, slot, event, topic, append_ms)
-    return True
 
 
 def let_leave(desk: Desk, event: OpenEvent, topic: Topic, append_ms: int) -> None:
@@ -113,6 +121,17 @@ def let_leave(desk: Desk, event: OpenEvent, topic: Topic, append_ms: int) -> Non
         watch(desk, event, append_ms)
         if event.release_ms is None:
             event.release_ms = append_ms + topic.timing.hold_ms
+
+
+def leave_at_once(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int, *, closing: bool = False) -> None:
+    """News came that has waited elsewhere: it leaves at once, even of an event that has ended. Where nobody gathers any more, it
+    goes on to all, as messages do."""
+    if event.ended_ms is None:
+        release(desk, event, topic, now_ms, closing=closing)
+    else:
+        tell_last(desk, slot, event, topic, now_ms)
+    if (place := desk.place_of(event)).role is Role.SPREADS:
+        deliver(desk, event, (), tell_links(desk, event, topic, place.links, now_ms), now_ms)
 
 
 def enter(desk: Desk, event: OpenEvent, origin: Origin, added: events.Added, sender: str | None) -> None:

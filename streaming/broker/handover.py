@@ -13,22 +13,34 @@ from msgspec import structs
 
 from streaming.broker.aside import put_event_aside
 from streaming.broker.desk import Desk
+from streaming.broker.gathering import leave_at_once
+from streaming.broker.room import slot_at
 from streaming.broker.state import Slot
-from streaming.broker.telling import facts_known, knows, release, settle_all, tell_on
-from streaming.broker.timers import note_ending, tell_news
+from streaming.broker.telling import knows, release, settle_all
+from streaming.broker.timers import advance_all, note_ending
 from streaming.model.address import Address
 from streaming.model.event import OpenEvent, find_event
 from streaming.model.inputs import Heard
 from streaming.model.links import HandOver
 from streaming.model.outputs import MessageReason, Outcome
-from tidings import event as events
 from tidings.topic import Topic
 from topology.plan import Place, Plan, Role
 
 _KEEPS = frozenset({Role.GATHERS, Role.SPREADS})
 
 
-def owns(desk: Desk, at: Address, record: HandOver) -> bool:
+def hear_hand_over(desk: Desk, happened: Heard, record: HandOver) -> None:
+    """A neighbour hands its memory of a key over: it stays here, or goes on to where it belongs."""
+    topic, append_ms = desk.topic(record.topic), happened.origin.append_ms
+    with slot_at(desk, happened.at, append_ms) as slot:
+        advance_all(desk, slot, topic, append_ms)
+        if _owns(desk, happened.at, record):
+            _take_over(desk, slot, topic, happened, record)
+        else:
+            _hand_on(desk, slot, topic, happened, record)
+
+
+def _owns(desk: Desk, at: Address, record: HandOver) -> bool:
     """Whether a hand-over has come to where it stays, for now at least."""
     if desk.plan.place(at.broker, at.topic).role in _KEEPS:
         return True
@@ -55,22 +67,22 @@ def hand_over(desk: Desk, at: Address, slot: Slot, before: Plan, now_ms: int) ->
         settle_all(event, books, Outcome.FORWARDED, MessageReason.HANDED_OVER)
         event.elsewhere.reports, event.reports = event.all_reports, 0
         event.kept, event.owed = [], set()
-        knows(event, to, facts_known(event.knowledge))
+        knows(event, to, event.knowledge)
     if to is not None:
         graves = tuple(structs.replace(grave, ledgers={}) for grave in slot.closed)  # what was told here is nobody else's concern
         desk.send(broker, to, HandOver(name, key, tuple(handed), graves, 1, desk.state.version), now_ms)
 
 
-def take_over(desk: Desk, at: Address, slot: Slot, topic: Topic, happened: Heard, record: HandOver) -> None:
+def _take_over(desk: Desk, slot: Slot, topic: Topic, happened: Heard, record: HandOver) -> None:
     """From here on this broker gathers: join what the other knew, and tell those who do not know it."""
-    append_ms, books = happened.origin.append_ms, desk.books(at.broker)
+    append_ms, books = happened.origin.append_ms, desk.books(happened.broker)
     known_graves = {(closed.span.first_ms, closed.span.last_ms) for closed in slot.closed}
     for grave in record.closed:
         if grave.forget_ms > append_ms and (grave.span.first_ms, grave.span.last_ms) not in known_graves:
             slot.closed.append(structs.replace(grave, span=structs.replace(grave.span)))
             desk.wake_at(grave.forget_ms)
     for handed in record.events:
-        event = _joined(desk, at, slot, topic, happened, handed, record.version)
+        event = _joined(desk, slot, topic, happened, handed, record.version)
         event.opened_ms = min(event.opened_ms, handed.opened_ms)
         event.news_ms = max(event.news_ms, handed.news_ms)
         event.reports += handed.reports
@@ -84,22 +96,20 @@ def take_over(desk: Desk, at: Address, slot: Slot, topic: Topic, happened: Heard
         books.enter(Outcome.HELD, MessageReason.HOLDING, handed.held)
         event.held += handed.held
         event.held_fields |= handed.held_fields
-        tell_news(desk, slot, event, topic, append_ms)
-        tell_on(desk, event, topic, append_ms)
+        leave_at_once(desk, slot, event, topic, append_ms)
 
 
-def hand_on(desk: Desk, at: Address, slot: Slot, topic: Topic, happened: Heard, record: HandOver) -> None:
+def _hand_on(desk: Desk, slot: Slot, topic: Topic, happened: Heard, record: HandOver) -> None:
     """On its way, a hand-over leaves what it knows with each broker that it passes, and takes along what that knows."""
     broker, append_ms = happened.broker, happened.origin.append_ms
     to = _next(desk, desk.plan.place(broker, record.topic), happened.sender)
     carried = []
     for handed in record.events:
-        event = _joined(desk, at, slot, topic, happened, handed, record.version)
-        event.elsewhere.reports = max(event.elsewhere.reports, handed.all_reports - event.reports)
-        event.elsewhere.sources = max(event.elsewhere.sources, handed.all_sources)
+        event = _joined(desk, slot, topic, happened, handed, record.version)
+        event.count_elsewhere(handed.all_reports, handed.all_sources, complete=handed.elsewhere.complete)
         if to is not None:
-            knows(event, to, facts_known(event.knowledge))
-        tell_news(desk, slot, event, topic, append_ms)
+            knows(event, to, event.knowledge)
+        leave_at_once(desk, slot, event, topic, append_ms)
         carried.append(structs.replace(handed, knowledge=event.knowledge, span=structs.replace(event.span)))
         if to is None:
             _give_up(desk, event)
@@ -116,17 +126,16 @@ def owe_if_cut(desk: Desk, event: OpenEvent, news: Iterable[str], version: int) 
         event.owed.update(news)
 
 
-def _joined(desk: Desk, at: Address, slot: Slot, topic: Topic, happened: Heard, handed: OpenEvent, version: int) -> OpenEvent:
+def _joined(desk: Desk, slot: Slot, topic: Topic, happened: Heard, handed: OpenEvent, version: int) -> OpenEvent:
     """The event as it is known here, with all that was known of it there."""
-    event = find_event(at, slot.open, slot.closed, topic, handed.id, handed.span, happened.origin.append_ms)
-    before, event.knowledge = event.knowledge, events.join(event.knowledge, handed.knowledge, desk.rules.bounds)
-    owe_if_cut(desk, event, events.added(before, event.knowledge).news, version)
-    event.span.take_in(handed.span)
+    event = find_event(happened.at, slot.open, slot.closed, topic, handed.id, handed.span, happened.origin.append_ms)
+    added = event.learn(handed.knowledge, handed.span, desk.rules.bounds)
+    owe_if_cut(desk, event, added.news, version)
     event.elsewhere.complete = event.elsewhere.complete or handed.elsewhere.complete
     event.entered(handed.first)
     if event.ended_ms is not None:
-        note_ending(desk, at, slot)
-    knows(event, happened.sender, facts_known(handed.knowledge))
+        note_ending(desk, event.at, slot)
+    knows(event, happened.sender, handed.knowledge)
     return event
 
 

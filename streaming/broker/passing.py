@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from streaming.broker.ahead import is_ahead, wait
+from streaming.broker.ahead import wait
 from streaming.broker.desk import Desk, unknown_broker
 from streaming.broker.filtering import Candidate, wanted
 from streaming.broker.gathering import gather, measure, measure_again, seen_before
 from streaming.broker.offering import offer_publication
-from streaming.broker.room import taking
+from streaming.broker.room import slot_at
 from streaming.broker.state import Slot
 from streaming.model.event import OpenEvent
 from streaming.model.inputs import Arrived
@@ -22,51 +22,47 @@ MOST_HOPS = 1000
 
 
 def arrived(desk: Desk, happened: Arrived) -> OpenEvent | None:
-    """Take in a publication, from a publisher or from a neighbour. Returns the event that it was joined to, if it was."""
-    broker = happened.broker
-    if happened.sender is not None and happened.passed is not None:
-        if desk.is_repeat(broker, happened.sender, happened.stamp):
-            return None
-        desk.heard(broker, happened.sender, happened.passed, happened.size)
-    desk.books(broker).received += 1
-    if is_ahead(desk, happened):
-        with taking(desk, happened.at, happened.origin.append_ms) as slot:
-            wait(desk, slot, happened)
-        return None
-    return _take_in(desk, happened)
+    """Do with a publication what the place of the broker asks for: pass it on toward the broker that gathers, gather it, or
+    spread it. Returns the event that it was joined to, if it was."""
+    place = desk.plan.place(happened.broker, happened.message.topic)
+    if place.role is Role.GONE:
+        _turn_back(desk, happened)
+    elif happened.published_ms > happened.origin.append_ms + desk.rules.ahead_ms:
+        _refuse_ahead_of_time(desk, happened)
+    elif place.role is Role.PASSES and place.toward is not None:
+        if not _known_here(desk, happened):
+            pass_on(desk, happened, place.toward)
+    else:
+        with slot_at(desk, happened.at, happened.origin.append_ms) as slot:
+            return _spread(desk, slot, happened, place) if place.role is Role.SPREADS else gather(desk, slot, happened)
+    return None
+
+
+def arrived_early(desk: Desk, happened: Arrived) -> None:
+    """Keep a publication until the ways that it came by hold here."""
+    with slot_at(desk, happened.at, happened.origin.append_ms) as slot:
+        wait(desk, slot, happened)
 
 
 def arrived_again(desk: Desk) -> None:
     """Take in what has waited here, by the ways that hold now."""
     waited, desk.again = desk.again, []
     for happened in waited:
-        _take_in(desk, happened)
+        arrived(desk, happened)
 
 
-def _take_in(desk: Desk, happened: Arrived) -> OpenEvent | None:
-    message, broker, origin = happened.message, happened.broker, happened.origin
-    place = desk.plan.place(broker, message.topic)
-    if place.role is Role.GONE:
-        _turn_back(desk, happened)
-    elif (ahead_ms := happened.published_ms - origin.append_ms) > desk.rules.ahead_ms:
-        detail = f"published {ahead_ms} ms after it was appended; at most {desk.rules.ahead_ms} are allowed"
-        desk.put_aside(origin, broker, Unreadable.PUBLISHED_AHEAD, detail)
-    elif place.role is Role.PASSES and place.toward is not None:
-        if not (desk.topic(message.topic).early and _known_here(desk, happened)):
-            pass_on(desk, happened, place.toward)
-    else:
-        with taking(desk, happened.at, origin.append_ms) as slot:
-            if place.role is Role.SPREADS:
-                return _spread(desk, slot, happened, place)
-            return gather(desk, slot, happened)
-    return None
+def _refuse_ahead_of_time(desk: Desk, happened: Arrived) -> None:
+    ahead_ms = happened.published_ms - happened.origin.append_ms
+    detail = f"published {ahead_ms} ms after it was appended; at most {desk.rules.ahead_ms} are allowed"
+    desk.put_aside(happened.origin, happened.broker, Unreadable.PUBLISHED_AHEAD, detail)
 
 
 def _known_here(desk: Desk, happened: Arrived) -> bool:
-    """Drop a publication that would change nothing of what the gatherer has told this broker: it would not there either."""
+    """Drop a publication that would change nothing of what the gatherer has told this broker: it would not there either. Only
+    where the topic asks for such an early look."""
     message = happened.message
-    slot = desk.state.slots.get(happened.at)
     topic, bounds = desk.topic(message.topic), desk.rules.bounds
+    slot = desk.state.slots.get(happened.at) if topic.early else None
     for event in slot.open if slot else ():
         if event.closes_ms(topic) > happened.origin.append_ms and event.span.fits(happened.published_ms, topic.timing.window_ms):
             report = events.report(message, happened.published_ms, topic, bounds)

@@ -13,8 +13,8 @@ from streaming.model.address import Address
 
 
 @contextmanager
-def taking(desk: Desk, at: Address, now_ms: int) -> Iterator[Slot]:
-    """What is remembered there, to be added to. All accounts of the bucket are kept, and others make room if they must."""
+def slot_at(desk: Desk, at: Address, now_ms: int) -> Iterator[Slot]:
+    """What is remembered there, to be added to. The accounts of the bucket are kept, and others make room if they must."""
     slot = desk.state.slots.setdefault(at, Slot())
     with desk.touched(at, slot):
         yield slot

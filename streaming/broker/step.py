@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from streaming.broker.ahead import must_wait
 from streaming.broker.desk import Desk
-from streaming.broker.hearing import heard
+from streaming.broker.handover import hear_hand_over
+from streaming.broker.hearing import hear_news
+from streaming.broker.offering import hear_window
 from streaming.broker.pacing import note_beats
-from streaming.broker.passing import arrived, arrived_again
+from streaming.broker.passing import arrived, arrived_again, arrived_early
 from streaming.broker.progress import note_progress
 from streaming.broker.replanning import reconsider
 from streaming.broker.state import BucketState, Rules
 from streaming.broker.timers import pass_time
 from streaming.model.event import OpenEvent
 from streaming.model.inputs import Arrived, Heard, Input, Marked, Progressed, Refused, Ticked
+from streaming.model.links import EventNews, HandOver, WindowRecord
 from streaming.model.outputs import Output
 from topology.plan import Plan
 
@@ -53,26 +57,39 @@ def start(state: BucketState, inputs: Iterable[Input]) -> None:
 
 def take(desk: Desk, happened: Input) -> OpenEvent | None:
     """Take in one thing that happened. Returns the event that a publication was joined to."""
-    joined = None
+    if not _is_new(desk, happened):
+        return None
     match happened:
+        case Arrived() if must_wait(desk, happened):
+            arrived_early(desk, happened)
+        case Arrived():
+            return arrived(desk, happened)
+        case Heard(record=EventNews() as news):
+            hear_news(desk, happened, news)
+        case Heard(record=HandOver() as handed):
+            hear_hand_over(desk, happened, handed)
+        case Heard(record=WindowRecord() as sent):
+            hear_window(desk, happened, sent)
+        case Refused():
+            desk.put_aside(happened.origin, happened.broker, happened.reason, happened.detail)
         case Marked():
             _marked(desk, happened)
-            return None
         case Ticked():
             _ticked(desk, happened)
-            return None
         case Progressed():
             note_progress(desk, happened)
-            return None
-        case Arrived():
-            joined = arrived(desk, happened)
-        case Heard():
-            heard(desk, happened)
-        case Refused():
-            desk.books(happened.broker).received += 1
-            desk.put_aside(happened.origin, happened.broker, happened.reason, happened.detail)
-    desk.state.changed = True
-    return joined
+    return None
+
+
+def _is_new(desk: Desk, happened: Input) -> bool:
+    """Count what came. False if it came before: a neighbour that was interrupted sends some records again."""
+    if isinstance(happened, Arrived | Heard | Refused):
+        desk.state.changed = True
+    if isinstance(happened, Arrived | Heard) and desk.heard_before(happened):
+        return False
+    if isinstance(happened, Arrived | Refused):
+        desk.books(happened.broker).received += 1
+    return True
 
 
 def _marked(desk: Desk, mark: Marked) -> None:

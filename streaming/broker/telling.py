@@ -30,10 +30,8 @@ def release(desk: Desk, event: OpenEvent, topic: Topic, now_ms: int, *, closing:
         event.released = True
     watch(desk, event, now_ms)
     told = tell(desk, event, topic, desk.interested(event), now_ms, closing=closing)
-    crossed: set[str] = set()
-    if (place := desk.place_of(event)).since:
-        crossed = tell_links(desk, event, topic, place.downward, now_ms, closing=closing)
-        crossed |= tell_up(desk, event, topic, now_ms)
+    crossed = tell_links(desk, event, topic, desk.place_of(event).downward, now_ms, closing=closing)
+    crossed |= tell_up(desk, event, topic, now_ms)
     if told or crossed:
         deliver(desk, event, told, crossed, now_ms)
 
@@ -58,10 +56,9 @@ def tell(
 ) -> list[tuple[Subscription, Notification]]:
     """What subscriptions are told now, with the places that each has left for the key in this hour."""
     slot = desk.state.slots.get(event.at) if event.at.place in desk.plan.snapshot.asking[AT_MOST.property] else None
-    if slot is None:
-        return notify.tell(event, topic, subscriptions, now_ms, closing=closing, quiet=quiet)
-    told = notify.tell(event, topic, subscriptions, now_ms, closing=closing, caps=slot.caps, quiet=quiet)
-    desk.wake_at(slot.forget_ms)
+    told = notify.tell(event, topic, subscriptions, now_ms, closing=closing, caps=slot.caps if slot else None, quiet=quiet)
+    if slot:
+        desk.wake_at(slot.forget_ms)
     return told
 
 
@@ -80,7 +77,7 @@ def deliver(
 
 
 def settle(event: OpenEvent, books: Books, outcome: Outcome, reason: str) -> None:
-    """What was held has left."""
+    """What was held has left: one of the messages stands for it."""
     settle_held(books, event.held, outcome, reason)
     event.held = 0
     event.held_fields = set()
@@ -106,9 +103,9 @@ def facts_known(knowledge: Mapping[str, Register]) -> dict[str, int]:
     return {name: fact_digest(register.value) for name, register in knowledge.items()}
 
 
-def knows(event: OpenEvent, neighbour: str, facts: Mapping[str, int]) -> None:
+def knows(event: OpenEvent, neighbour: str, knowledge: Mapping[str, Register]) -> None:
     """The neighbour need not be told these."""
-    event.links.setdefault(neighbour, Ledger()).told.update(facts)
+    event.links.setdefault(neighbour, Ledger()).told.update(facts_known(knowledge))
 
 
 def tell_links(
@@ -117,37 +114,35 @@ def tell_links(
     """Send each neighbour what it has not been told, if somebody beyond it wants it. Returns the fields that left."""
     if not links:
         return set()
-    broker, name, key = event.at
-    facts = events.facts(event.knowledge)
-    unsent = desk.books(broker).unsent
-    paced = name in desk.plan.snapshot.paced
-    crossed: set[str] = set()
-    for neighbour, goes in wanted(desk, desk.place_of(event), Candidate(broker, name, key, facts, now_ms), links).items():
-        profile, ledger = links[neighbour], event.links.get(neighbour) or Ledger()
-        # Whoever waits beyond must learn that what it waits for is not true any more: once, then it knows.
-        takes_back = not goes and paced and bool(ledger.told) and not ledger.untrue
-        news = _untold(facts, profile, ledger) if goes or takes_back else {}
-        if not news:
+    unsent, crossed = desk.books(event.at.broker).unsent, set[str]()
+    candidate = Candidate(*event.at, events.facts(event.knowledge), now_ms)
+    for neighbour, goes in wanted(desk, desk.place_of(event), candidate, links).items():
+        takes_back = not goes and _takes_back(desk, event, neighbour)
+        news = _send_news(desk, event, topic, neighbour, links[neighbour], now_ms, closing=closing) if goes or takes_back else {}
+        if news:
+            unsent[neighbour, Unsent.JOINED] += max(0, event.held - 1)
+            event.links[neighbour].untrue = takes_back
+            crossed.update(news)
+        else:
             unsent[neighbour, Unsent.KNOWN if goes else Unsent.FILTERED] += event.held
-            continue
-        unsent[neighbour, Unsent.JOINED] += max(0, event.held - 1)
-        _send(desk, event, topic, neighbour, profile, ledger, news, now_ms, closing=closing)
-        ledger.untrue = takes_back
-        crossed.update(news)
     return crossed
 
 
+def _takes_back(desk: Desk, event: OpenEvent, neighbour: str) -> bool:
+    """Whoever waits beyond must learn that what it waits for is not true any more: once, then it knows."""
+    ledger = event.links.get(neighbour)
+    return event.at.topic in desk.plan.snapshot.paced and ledger is not None and bool(ledger.told) and not ledger.untrue
+
+
 def tell_up(desk: Desk, event: OpenEvent, topic: Topic, now_ms: int) -> set[str]:
-    """Send towards the broker that gathers what is known here and not there, whoever wants it. Mostly there is nothing: what
-    a broker knows, it was told from there; but once another one gathered, or no link led there."""
+    """Send towards the broker that gathers what is known here and not there. Returns the fields that left.
+
+    Mostly there is nothing: what a broker knows, it was told from there. But once another one gathered, or no link led there.
+    """
     place = desk.place_of(event)
     if place.role is not Role.PASSES or place.toward is None:
         return set()
-    ledger = event.links.get(place.toward) or Ledger()
-    news = _untold(events.facts(event.knowledge), EVERYTHING, ledger)
-    if news:
-        _send(desk, event, topic, place.toward, EVERYTHING, ledger, news, now_ms, closing=False)
-    return set(news)
+    return set(_send_news(desk, event, topic, place.toward, EVERYTHING, now_ms))
 
 
 def tell_link(desk: Desk, event: OpenEvent, topic: Topic, neighbour: str, now_ms: int) -> None:
@@ -160,30 +155,17 @@ def tell_link(desk: Desk, event: OpenEvent, topic: Topic, neighbour: str, now_ms
     deliver(desk, event, (), crossed, now_ms)
 
 
-def tell_on(desk: Desk, event: OpenEvent, topic: Topic, now_ms: int) -> None:
-    """Where nobody gathers any more, what somebody had gathered goes on to all, as messages do."""
-    place = desk.place_of(event)
-    if place.role is Role.SPREADS:
-        deliver(desk, event, (), tell_links(desk, event, topic, place.links, now_ms), now_ms)
+def _send_news(
+    desk: Desk, event: OpenEvent, topic: Topic, to: str, profile: Profile, now_ms: int, *, closing: bool = False
+) -> dict[str, Value]:
+    """Send a neighbour what the profile wants of an event and it has not been told. Returns that.
 
-
-def _untold(facts: Mapping[str, Value], profile: Profile, ledger: Ledger) -> dict[str, Value]:
-    return {n: v for n, v in facts.items() if profile.wants(n) and ledger.told.get(n) != fact_digest(v)}
-
-
-def _send(
-    desk: Desk,
-    event: OpenEvent,
-    topic: Topic,
-    to: str,
-    profile: Profile,
-    ledger: Ledger,
-    news: Mapping[str, Value],
-    now_ms: int,
-    *,
-    closing: bool,
-) -> None:
-    """The registers of the news cross; and those of what is in dispute, so that the far end can say so."""
+    The registers of the news cross; and those of what is in dispute, so that the far end can say so.
+    """
+    ledger = event.links.get(to) or Ledger()
+    news = ledger.untold(profile.fields, events.facts(event.knowledge))
+    if not news:
+        return news
     event.links[to] = ledger
     ledger.note(news, now_ms, complete=False)
     record = EventNews(
@@ -199,3 +181,4 @@ def _send(
         version=desk.state.version,
     )
     desk.send(event.at.broker, to, record, now_ms)
+    return news

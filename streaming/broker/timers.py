@@ -128,14 +128,6 @@ def tell_last(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: in
     end_waiting(desk, slot, event, now_ms)
 
 
-def tell_news(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int, *, closing: bool = False) -> None:
-    """News came that waits for nothing: tell it, even of an event that has ended."""
-    if event.ended_ms is None:
-        release(desk, event, topic, now_ms, closing=closing)
-    else:
-        tell_last(desk, slot, event, topic, now_ms)
-
-
 def close(desk: Desk, slot: Slot, event: OpenEvent, topic: Topic, now_ms: int) -> None:
     """The event has to make room: it ends, and nothing more is waited for."""
     if event.ended_ms is None:

@@ -10,7 +10,8 @@ from msgspec import Struct, field
 from streaming.model.address import Address
 from streaming.model.entry import Entry, Origin
 from streaming.model.ledger import Ledger
-from tidings.registers import Register
+from tidings import event as events
+from tidings.registers import Bounds, Register
 from tidings.topic import Topic
 from tidings.values import digest
 
@@ -120,6 +121,18 @@ class OpenEvent(Struct, array_like=True):
     @property
     def all_sources(self) -> int:
         return max(self.source_count, self.elsewhere.sources)
+
+    def learn(self, knowledge: events.Knowledge, span: Span, bounds: Bounds) -> events.Added:
+        """Join what another broker knows of it. Returns what that adds."""
+        before, self.knowledge = self.knowledge, events.join(self.knowledge, knowledge, bounds)
+        self.span.take_in(span)
+        return events.added(before, self.knowledge)
+
+    def count_elsewhere(self, reports: int, sources: int, *, complete: bool) -> None:
+        """Another broker has counted so many in all, those from here among them."""
+        self.elsewhere.reports = max(self.elsewhere.reports, reports - self.reports)
+        self.elsewhere.sources = max(self.elsewhere.sources, sources)
+        self.elsewhere.complete = self.elsewhere.complete or complete
 
     def is_complete(self, topic: Topic) -> bool:
         return self.elsewhere.complete or topic.is_complete(self.knowledge)

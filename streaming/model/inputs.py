@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from streaming.model.address import Address
 from streaming.model.entry import Entry, Origin
-from streaming.model.links import UNSTAMPED, EventNews, HandOver, LinkRecord, PassedOn, Stamp, WindowRecord
+from streaming.model.links import UNSTAMPED, EventNews, HandOver, PassedOn, Stamp, WindowRecord
 from tidings.errors import Unreadable
 from tidings.message import Message
 
@@ -106,10 +106,3 @@ class Progressed:
 
 
 Input: TypeAlias = Arrived | Heard | Refused | Marked | Ticked | Progressed
-
-
-def arrival(origin: Origin, sender: str, to: str, record: LinkRecord, stamp: Stamp, size: int = 0) -> Arrived | Heard:
-    """What was sent over a link, at its far end: it was read at ``origin``, and took ``size`` bytes."""
-    if isinstance(record, PassedOn):
-        return Arrived(origin, to, record.message, sender=sender, passed=record, stamp=stamp, size=size)
-    return Heard(origin, to, sender, record, stamp, size)

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from tidings.notification import Digested
-from tidings.subscription import Subscription
 from tidings.values import Value, fact_digest
 
 HOUR_MS = 3_600_000
@@ -34,9 +33,9 @@ class Ledger(Struct, array_like=True):
     untrue: bool = False
     """Of a neighbour: whether it knows that nobody beyond it matches any more."""
 
-    def untold(self, subscription: Subscription, facts: Mapping[str, Value]) -> dict[str, Value]:
-        """What the subscription wants and does not know."""
-        fields, told = subscription.fields, self.told
+    def untold(self, fields: frozenset[str] | None, facts: Mapping[str, Value]) -> dict[str, Value]:
+        """What somebody who wants these fields, or all, has not been told."""
+        told = self.told
         wanted = facts if fields is None else {name: value for name, value in facts.items() if name in fields}
         return {name: value for name, value in wanted.items() if told.get(name) != fact_digest(value)}
 

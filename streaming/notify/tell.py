@@ -81,7 +81,7 @@ def news_for(
         return _DIFFERS
     # Nothing is told twice.
     ledger = event.ledgers.get(subscription.name) or Ledger()
-    news = ledger.untold(subscription, facts)
+    news = ledger.untold(subscription.fields, facts)
     if not news:
         return _KNOWN
     event.ledgers[subscription.name] = ledger
@@ -120,7 +120,7 @@ def unmet(event: OpenEvent, subscription: Subscription, now_ms: int) -> Pace | N
     ledger, facts = event.ledgers[subscription.name], events.facts(event.knowledge)
     if subscription.judge(event.at.key, facts) is not _MATCHES:
         return AT_MOST if ledger.capped else waited_for(subscription, ledger, ledger.due_ms or now_ms)
-    if not ledger.untold(subscription, facts):
+    if not ledger.untold(subscription.fields, facts):
         return None
     return keeps_back(subscription, ledger, Telling(event.at.key, now_ms, closing=True))
 
@@ -130,7 +130,7 @@ def owed(event: OpenEvent, subscription: Subscription) -> Digested | None:
     facts = events.facts(event.knowledge)
     if subscription.judge(event.at.key, facts) is not _MATCHES:
         return None
-    news = event.ledgers[subscription.name].untold(subscription, facts)
+    news = event.ledgers[subscription.name].untold(subscription.fields, facts)
     return digested(event, news) if news else None
 
 

@@ -6,7 +6,9 @@ import heapq
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from streaming.model.inputs import Arrived, Input, Marked, Progressed, Refused, Ticked, arrival
+from streaming.model.entry import Origin
+from streaming.model.inputs import Arrived, Heard, Input, Marked, Progressed, Refused, Ticked
+from streaming.model.links import LinkRecord, PassedOn, Stamp
 from streaming.wire.clock import MARK_START, TickerIdentity, decode_tick
 from streaming.wire.link import decode_link
 from streaming.wire.message import MessageLimits, decode_message
@@ -56,6 +58,13 @@ def read(record: Record, limits: MessageLimits, ticker: TickerIdentity) -> list[
         return [arrival(origin, sender, broker, sent, stamp, len(record.value or b""))]
     except BadMessage as error:
         return [Refused(origin, broker, error.reason, error.detail)]
+
+
+def arrival(origin: Origin, sender: str, to: str, record: LinkRecord, stamp: Stamp, size: int = 0) -> Arrived | Heard:
+    """What was sent over a link, at its far end: it was read at ``origin``, and took ``size`` bytes."""
+    if isinstance(record, PassedOn):
+        return Arrived(origin, to, record.message, sender=sender, passed=record, stamp=stamp, size=size)
+    return Heard(origin, to, sender, record, stamp, size)
 
 
 def _ticked(record: Record, ticker: TickerIdentity) -> list[Input]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from streaming.model.entry import Origin
-from streaming.model.inputs import Arrived, Input, Marked, Progressed, Ticked, arrival
+from streaming.model.inputs import Arrived, Input, Marked, Progressed, Ticked
 from streaming.model.outputs import Send
+from streaming.wire.inputs import arrival
 from tidings import names
 from tidings.message import Message
 

@@ -18,9 +18,10 @@ from streaming.broker.state import BucketState, Rules
 from streaming.broker.step import step
 from streaming.model.books import Books, total
 from streaming.model.entry import Entry, Origin
-from streaming.model.inputs import Arrived, Input, Marked, Progressed, Refused, Ticked, arrival
+from streaming.model.inputs import Arrived, Input, Marked, Progressed, Refused, Ticked
 from streaming.model.links import PassedOn, Stamp
 from streaming.model.outputs import Decided, Output, PutAside, Tell
+from streaming.wire.inputs import arrival
 from streaming.wire.message import encode_message
 from streaming.world.versions import Versions
 from tidings import names

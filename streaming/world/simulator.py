@@ -15,9 +15,10 @@ from itertools import count
 from streaming.broker.state import NEVER, Rules
 from streaming.model.books import Books, total
 from streaming.model.entry import Origin
-from streaming.model.inputs import Arrived, Heard, Input, Marked, Progressed, Ticked, arrival
+from streaming.model.inputs import Arrived, Heard, Input, Marked, Progressed, Ticked
 from streaming.model.links import WindowRecord, kind_of
 from streaming.model.outputs import Send, Tell
+from streaming.wire.inputs import arrival
 from streaming.wire.link import encode_link
 from streaming.wire.message import encode_message
 from streaming.world.process import Process, ProcessOutput
