@@ -26,6 +26,7 @@ from streaming.broker.progress import clocked
 from streaming.broker.state import Rules
 from streaming.broker.wishes import is_news, wish_ms
 from streaming.model.books import Books
+from streaming.model.windows import Clocked
 from streaming.spark import at_hand, homes, ways
 from streaming.spark.ways import Ways
 from streaming.wire.books import books_records
@@ -64,10 +65,11 @@ class BucketSpec:
 
 @dataclass(slots=True)
 class _Kept:
-    """A bucket that this worker had last, and when it was last said that a tick is wanted."""
+    """A bucket that this worker had last, when it last said that it wants a tick, and how far it last said it was."""
 
     bucket: Bucket
     wished_ms: int | None
+    clocked: Clocked | None
 
 
 def bucket_function(settings: BucketSpec) -> Callable[[Any, Iterable[pd.DataFrame], Any], Iterator[pd.DataFrame]]:
@@ -88,7 +90,8 @@ def run_bucket(settings: BucketSpec, number: int, frames: list[pd.DataFrame], gr
     here = EVENTS, settings.state_dir, number
     kept: _Kept | None = at_hand.take(here)
     # Another worker may have had the bucket since, and said something else.
-    wished_ms = kept.wished_ms if kept and note and kept.bucket.note.name == note.name else None
+    last = kept if kept and note and kept.bucket.note.name == note.name else None
+    wished_ms, said = (last.wished_ms, last.clocked) if last else (None, None)
     bucket = store.open(note, kept.bucket if kept else None)
     state = bucket.state
     # What a seed says of the books, nobody has been told.
@@ -106,14 +109,15 @@ def run_bucket(settings: BucketSpec, number: int, frames: list[pd.DataFrame], gr
         service = str(settings.ticker.service)
         records = [*to_records(outputs, service, number, rows.entry_at), *books_records(service, number, before, state.books)]
         plan, rules = load_plan(settings, state.version), replace(settings.rules, bucket_index=number)
-        if plan.windowed_topics:
+        if plan.windowed_topics and (clock := clocked(state, plan, rules)) != said:
             # After all that it offers: a bucket's records are written in their order.
-            records.append(clock_record(service, clocked(state, plan, rules)))
+            records.append(clock_record(service, clock))
+            said = clock
         if is_news(wants_ms := wish_ms(state, plan, rules, outputs), wished_ms, state.clock_ms):
             wished_ms = wants_ms
             records.append(wish_record(service, number, wants_ms))
         records += [record for gone in (seed.gone if seed else ()) for record in _empty_books(service, *gone)]
-        at_hand.keep(here, partition_of_task(), _Kept(bucket, wished_ms))
+        at_hand.keep(here, partition_of_task(), _Kept(bucket, wished_ms, said))
         at_hand.forget_others(here, homes.is_elsewhere)
     if records:
         yield pd.DataFrame(records, columns=OUTPUT_COLUMNS)
