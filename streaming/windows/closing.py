@@ -33,6 +33,7 @@ def _complete_ms(desk: WindowDesk, at: At) -> int:
 
 
 def _close(desk: WindowDesk, at: At, links: LinkState) -> None:
+    """Close the windows of a place that end by its ``through_ms``: beyond a link something crosses, the broker's own are told."""
     match links.windows:
         case LinkWindows() as beyond:
             for expired in beyond.close(links.through_ms, desk.subscriptions(at)):

@@ -142,7 +142,7 @@ class LinkWindows:
         ranges = tuple(sorted(range_ for each in asked for range_ in each.ranges))
         whole = not all(each.window.decomposable for each in asked) or len(self.items) >= MOST_ITEMS
         waits = not crosses and not whole
-        self._count(ranges, waits=waits, crosses=crosses)
+        self._tally(ranges, waits=waits, crosses=crosses)
         self.number += 1
         if waits:
             self.items[self.number] = item
@@ -150,7 +150,8 @@ class LinkWindows:
         self.decider.arrived(self.graph, self.number, ranges, now_ms, crosses=not waits)
         return whole and not crosses
 
-    def _count(self, ranges: Sequence[Range], *, waits: bool, crosses: bool) -> None:
+    def _tally(self, ranges: Sequence[Range], *, waits: bool, crosses: bool) -> None:
+        """Note for each range what was offered for it. One that was not open yet is from here on."""
         for place, range_ in enumerate(ranges):
             tally = self.tallies.get(range_)
             if tally is None:
