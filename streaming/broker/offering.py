@@ -33,11 +33,21 @@ class Taken(StrEnum):
 
 def offer_publication(desk: Desk, arrived: Arrived, crossed: Collection[str]) -> tuple[Taken, list[str]]:
     """Offer what was published; ``crossed`` are the links that carry it anyway. Also returns who would have wanted it earlier."""
-    message, broker = arrived.message, arrived.broker
-    if message.topic not in desk.plan.windowed_topics:
+    broker, topic = arrived.at.place
+    if topic not in desk.plan.windowed_topics:
         return Taken.NOWHERE, []
-    origin = arrived.entry.origin
-    item = Publication(
+    item = _publication(arrived)
+    taken = _offer(desk, broker, topic, item, arrived.sender, crossed)
+    # Whoever it is late for, it is late by the times it has: one broker says so, the one where it entered.
+    late = _missed(desk, broker, topic, item, taken) if arrived.sender is None else []
+    _mention(desk, arrived, late)
+    return Taken.COUNTED if taken else Taken.MISSED if late else Taken.NOWHERE, late
+
+
+def _publication(arrived: Arrived) -> Publication:
+    """What arrived, as windows take it."""
+    message, origin = arrived.message, arrived.entry.origin
+    return Publication(
         key=message.key,
         id=message.message_id,
         published_ms=arrived.published_ms,
@@ -45,17 +55,12 @@ def offer_publication(desk: Desk, arrived: Arrived, crossed: Collection[str]) ->
         entered_at=(origin.kafka_topic, origin.partition, origin.offset),
         fields=dict(message.fields),
     )
-    taken = _offer(desk, broker, message.topic, item, arrived.sender, crossed)
-    # Whoever it is late for, it is late by the times it has: one broker says so, the one where it entered.
-    late = _missed(desk, broker, message.topic, item, taken) if arrived.sender is None else []
-    if late and desk.topic(message.topic).gather:
-        # Each broker gathers this for its own, and what it says of it then is not about windows.
-        _mention(desk, arrived, late)
-    return Taken.COUNTED if taken else Taken.MISSED if late else Taken.NOWHERE, late
 
 
 def _mention(desk: Desk, arrived: Arrived, late: list[str]) -> None:
-    """Put aside what came too late for some windows, whatever else becomes of it."""
+    """Put aside what came too late for some windows, where each broker gathers for its own: nothing else says so there."""
+    if not late or not desk.topic(arrived.message.topic).gather:
+        return
     detail = f"published {arrived.origin.append_ms - arrived.published_ms} ms before it arrived; too late for {', '.join(late)}"
     desk.outputs.append(PutAside(arrived.origin, Outcome.LATE, MessageReason.WINDOW_CLOSED, detail))
     desk.books(arrived.broker).left_out["window"] += 1

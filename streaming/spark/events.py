@@ -25,6 +25,7 @@ from streaming.broker.state import Rules
 from streaming.broker.wishes import is_news, wish_ms
 from streaming.model.books import Books
 from streaming.model.outputs import Output
+from streaming.model.windows import Clocked
 from streaming.spark import at_hand, homes, ways
 from streaming.spark.ways import Ways
 from streaming.wire.books import books_records
@@ -63,10 +64,11 @@ class BucketSpec:
 
 @dataclass(slots=True)
 class _Kept:
-    """A bucket that this worker had last, and when it was last said that a tick is wanted."""
+    """A bucket that this worker had last, when it last said that it wants a tick, and how far it last said it was."""
 
     bucket: Bucket
     wished_ms: int | None
+    clocked: Clocked | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,11 +122,12 @@ def _open(settings: BucketSpec, number: int, group_state: Any) -> _Opened:
     note = read_note(noted) if noted is not None else None
     kept: _Kept | None = at_hand.take((EVENTS, settings.state_dir, number))
     # Another worker may have had the bucket since, and said something else.
-    wished_ms = kept.wished_ms if kept and note and kept.bucket.note.name == note.name else None
+    last = kept if kept and note and kept.bucket.note.name == note.name else None
     bucket = store.open(note, kept.bucket if kept else None)
     # What a seed says of the books, nobody has been told.
     told = {} if seed else {broker: books.to_dict() for broker, books in bucket.state.books.items()}
-    return _Opened(store, _Kept(bucket, wished_ms), told, seed.gone if seed else [])
+    said = (last.wished_ms, last.clocked) if last else (None, None)
+    return _Opened(store, _Kept(bucket, *said), told, seed.gone if seed else [])
 
 
 def _said_of_itself(settings: BucketSpec, number: int, opened: _Opened, outputs: list[Output]) -> Iterator[Outgoing]:
@@ -133,9 +136,10 @@ def _said_of_itself(settings: BucketSpec, number: int, opened: _Opened, outputs:
     state = kept.bucket.state
     plan = load_plan(settings, state.version)
     yield from books_records(service, number, opened.told, state.books)
-    if plan.windowed_topics:
+    if plan.windowed_topics and (clock := clocked(state, plan, rules)) != kept.clocked:
         # After all that it offers: a bucket's records are written in their order.
-        yield clock_record(service, clocked(state, plan, rules))
+        kept.clocked = clock
+        yield clock_record(service, clock)
     if is_news(wants_ms := wish_ms(state, plan, rules, outputs), kept.wished_ms, state.clock_ms):
         kept.wished_ms = wants_ms
         yield wish_record(service, number, wants_ms)

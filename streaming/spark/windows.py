@@ -23,7 +23,9 @@ from streaming.wire import offers
 from streaming.wire.books import books_records
 from streaming.wire.outgoing import to_records
 from streaming.wire.pulse import wish_record
+from streaming.wire.record import Outgoing
 from tidings.collection import no_collection
+from topology.plan import Plan
 
 STATE_SCHEMA = "state binary"
 WINDOWS = "windows"
@@ -63,29 +65,36 @@ class _Kept:
 
 def run_bucket(settings: BucketSpec, index: int, frames: list[pd.DataFrame], group_state: Any) -> Iterator[pd.DataFrame]:
     """Take in what a batch has for a bucket of links: converts, calls `step`, converts back."""
-    noted = bytes(group_state.get[0]) if group_state.exists else b""
-    here = WINDOWS, settings.state_dir, index
-    kept: _Kept | None = at_hand.take(here)
-    if kept is not None and kept.kept == noted:
-        state, wished_ms = kept.state, kept.wished_ms
-    else:
-        state, wished_ms = state_codec.decode(noted) if noted else WindowState(), None
-    before = {broker: books.to_dict() for broker, books in state.books.items()}
-    frame = pd.concat(frames, ignore_index=True).sort_values("offset")
     rules = WindowRules(str(settings.ticker.service), index, settings.rules.buckets, settings.rules.hosted)
+    here = WINDOWS, settings.state_dir, index
+    bucket = _opened(here, bytes(group_state.get[0]) if group_state.exists else b"")
+    before = {broker: books.to_dict() for broker, books in bucket.state.books.items()}
+    frame = pd.concat(frames, ignore_index=True).sort_values("offset")
     with no_collection():
         inputs = [offers.read(bytes(k), bytes(v)) for k, v in zip(frame["key"], frame["value"], strict=True)]
-        state, outputs = step(state, inputs, lambda number: load_plan(settings, number), rules)
+        bucket.state, outputs = step(bucket.state, inputs, lambda version: load_plan(settings, version), rules)
         # Also when only time passed: a batch that is run again must begin with the same clocks.
-        noted = state_codec.encode(state)
-        group_state.update((noted,))
-        records = [
-            *to_records(outputs, rules.service, f"w{index}"),
-            *books_records(rules.service, f"w{index}", before, state.books),
-        ]
-        if is_news(wants_ms := wish_ms(state, load_plan(settings, state.version)), wished_ms, state.clock_ms):
-            wished_ms = wants_ms
-            records.append(wish_record(rules.service, f"w{index}", wants_ms))
-        at_hand.keep(here, partition_of_task(), _Kept(noted, state, wished_ms))
+        bucket.kept = state_codec.encode(bucket.state)
+        group_state.update((bucket.kept,))
+        records = list(to_records(outputs, rules.service, f"w{index}"))
+        records += books_records(rules.service, f"w{index}", before, bucket.state.books)
+        records += _wish(bucket, rules, load_plan(settings, bucket.state.version))
+        at_hand.keep(here, partition_of_task(), bucket)
     if records:
         yield pd.DataFrame(records, columns=OUTPUT_COLUMNS)
+
+
+def _opened(here: at_hand.Bucket, noted: bytes) -> _Kept:
+    """A bucket as it was noted: the one at hand, unless another worker has had it since."""
+    kept: _Kept | None = at_hand.take(here)
+    if kept is not None and kept.kept == noted:
+        return kept
+    return _Kept(noted, state_codec.decode(noted) if noted else WindowState(), None)
+
+
+def _wish(bucket: _Kept, rules: WindowRules, plan: Plan) -> Iterator[Outgoing]:
+    """When it wants a tick, if that is news."""
+    wants_ms = wish_ms(bucket.state, plan)
+    if is_news(wants_ms, bucket.wished_ms, bucket.state.clock_ms):
+        bucket.wished_ms = wants_ms
+        yield wish_record(rules.service, f"w{rules.index}", wants_ms)

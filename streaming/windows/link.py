@@ -6,8 +6,8 @@ aggregates that are made of it, and remembers which. So nothing is counted twice
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
 from msgspec import Struct, structs
@@ -19,6 +19,7 @@ from streaming.windows.graph import Graph, Range
 from tidings.aggregate import Of
 from tidings.partial import Partial, added, empty, merged
 from tidings.subscription import Subscription
+from tidings.window import Window
 
 MOST_ITEMS = 100_000
 """What waits for windows at one link. Beyond, publications cross at once, which is always right, if not the cheapest."""
@@ -59,13 +60,8 @@ class Asked:
     """An aggregate subscription beyond the link that takes an item, and the ranges it counts in."""
 
     subscription: Subscription
+    window: Window
     ranges: tuple[Range, ...]
-
-    @property
-    def whole(self) -> bool:
-        """Whether only publications will do."""
-        window = self.subscription.window
-        return window is None or not window.decomposable
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +69,8 @@ class Expired:
     """What was decided for a range. ``items`` were offered for it, ``sent`` crosses now, ``hurried`` of them crossed before."""
 
     range: Range
+    subscription: Subscription
+    decider: str
     decision: Decision
     items: int
     sent: tuple[Item, ...]
@@ -97,14 +95,14 @@ def asked_by(subscriptions: Iterable[Subscription], item: Item, since: Mapping[s
         elif item.entered_ms <= since[interest]:
             continue
         elif window.counted:
-            found.append(Asked(subscription, ()))
+            found.append(Asked(subscription, window, ()))
             continue
         else:
             starts = starts_of(subscription, item)
         known = done.get(interest, ())
         ranges = [Range(window.closes_ms(s) + extra_ms, interest, s) for s in starts if s >= since[interest] and s not in known]
         if ranges:
-            found.append(Asked(subscription, tuple(ranges)))
+            found.append(Asked(subscription, window, tuple(ranges)))
     return found
 
 
@@ -114,7 +112,7 @@ def still_open(asked: Iterable[Asked], through_ms: int) -> list[Asked]:
     for each in asked:
         ranges = tuple(range_ for range_ in each.ranges if range_.end > through_ms)
         if ranges or not each.ranges:
-            found.append(each if len(ranges) == len(each.ranges) else Asked(each.subscription, ranges))
+            found.append(each if len(ranges) == len(each.ranges) else replace(each, ranges=ranges))
     return found
 
 
@@ -139,22 +137,21 @@ class LinkWindows:
         if self.decider.name != name:
             self.decider = decider(name)
 
-    def offer(self, item: Item, asked: Sequence[Asked], now_ms: int, *, crosses: bool) -> list[Item]:
-        """Take in an item. Returns it if it has to cross at once."""
-        if not asked:
-            return []
+    def offer(self, item: Item, asked: Sequence[Asked], now_ms: int, *, crosses: bool) -> bool:
+        """Take in an item for those who ask for it; it may cross the link anyway. Returns whether it has to cross at once."""
         ranges = tuple(sorted(range_ for each in asked for range_ in each.ranges))
-        whole = any(each.whole for each in asked) or len(self.items) >= MOST_ITEMS
+        whole = not all(each.window.decomposable for each in asked) or len(self.items) >= MOST_ITEMS
         waits = not crosses and not whole
-        self._count(ranges, waits=waits, crosses=crosses)
+        self._tally(ranges, waits=waits, crosses=crosses)
         self.number += 1
         if waits:
             self.items[self.number] = item
             self.graph.add(self.number, ranges)
         self.decider.arrived(self.graph, self.number, ranges, now_ms, crosses=not waits)
-        return [item] if whole and not crosses else []
+        return whole and not crosses
 
-    def _count(self, ranges: Sequence[Range], *, waits: bool, crosses: bool) -> None:
+    def _tally(self, ranges: Sequence[Range], *, waits: bool, crosses: bool) -> None:
+        """Note for each range what was offered for it. One that was not open yet is from here on."""
         for place, range_ in enumerate(ranges):
             tally = self.tallies.get(range_)
             if tally is None:
@@ -172,34 +169,34 @@ class LinkWindows:
             heappop(self._ends)
         return self._ends[0].end if self._ends else NEVER
 
-    def due(self, through_ms: int) -> list[Range]:
-        """The ranges that expire by then, in their order. Each is named once, and is to expire."""
-        found = []
+    def close(self, through_ms: int, subscriptions: Mapping[str, Subscription]) -> Iterator[Expired]:
+        """What is decided for the ranges that expire by then, in their order. One whose subscription is gone is dropped."""
         while self.next_ms <= through_ms:
-            found.append(heappop(self._ends))
-        return found
+            range_ = heappop(self._ends)
+            subscription = subscriptions.get(range_.subscription)
+            if subscription is None or subscription.window is None:
+                self.drop(frozenset({range_.subscription}))
+            else:
+                yield self._expire(range_, subscription, subscription.window, through_ms)
 
-    def expire(self, range_: Range, subscription: Subscription | None, now_ms: int) -> Expired:
-        """A range expires: decide what crosses. One whose subscription is gone is dropped."""
-        tally = self.tallies.pop(range_)
-        numbers = self.graph.items_of(range_)
-        decision = self._decide(range_, subscription, numbers, now_ms)
+    def _expire(self, range_: Range, subscription: Subscription, window: Window, now_ms: int) -> Expired:
+        """A range expires: decide what crosses."""
+        tally, numbers = self.tallies.pop(range_), self.graph.items_of(range_)
+        decision = self._decide(range_, window, numbers, now_ms)
         would = self._would(range_, tally, numbers, now_ms)
-        if subscription is None or subscription.window is None or not numbers:
-            self._forget(self.graph.aggregated(range_))
-            return Expired(range_, decision, tally.items, (), tally.hurried, would)
-        if decision.choice is Choice.FORWARD:
+        sent: tuple[Item, ...]
+        if numbers and decision.choice is Choice.FORWARD:
             sent = tuple(self._leaving(number) for number in self.graph.forwarded(range_))
         else:
             self.graph.aggregated(range_)
-            partial = partial_of([self.items[number] for number in numbers], subscription.window.of)
-            sent = (Aggregated(range_.subscription, range_.start, partial),)
+            items = [self.items[number] for number in numbers]
+            sent = (Aggregated(range_.subscription, range_.start, partial_of(items, window.of)),) if numbers else ()
             for number in self._forget(numbers):
                 self._counted.setdefault(number, []).append((range_.subscription, range_.start))
-        return Expired(range_, decision, tally.items, sent, tally.hurried, would)
+        return Expired(range_, subscription, self.decider.name, decision, tally.items, sent, tally.hurried, would)
 
-    def _decide(self, range_: Range, subscription: Subscription | None, numbers: list[int], now_ms: int) -> Decision:
-        if subscription is not None and subscription.window is not None and not subscription.window.decomposable:
+    def _decide(self, range_: Range, window: Window, numbers: list[int], now_ms: int) -> Decision:
+        if not window.decomposable:
             return Decision(Choice.FORWARD, ChoiceReason.NOT_DECOMPOSABLE)
         if not numbers:
             return Decision(Choice.AGGREGATE, ChoiceReason.EMPTY)

@@ -88,28 +88,17 @@ class LocalWindows:
         self._ends = sorted(self.open)
         """A heap of the ranges, some of which may be gone."""
 
-    def offer(
-        self,
-        item: Item,
-        asked: Sequence[Asked],
-        _now_ms: int = 0,
-        /,
-        *,
-        crosses: bool = False,  # noqa: ARG002
-    ) -> list[Item]:
-        """Take in an item for all who ask for it. Nothing crosses: there is no link."""
+    def offer(self, item: Item, asked: Sequence[Asked]) -> None:
+        """Take in an item for all who ask for it."""
         for each in asked:
-            assert each.subscription.window is not None
             for range_ in each.ranges:
-                partial, of = self.open.get(range_), each.subscription.window.of
-                if partial is None:
-                    partial = empty(of)
+                if range_ not in self.open:
+                    self.open[range_] = empty(each.window.of)
                     heappush(self._ends, range_)
-                self.open[range_] = with_item(partial, item, of)
-        counted = [each.subscription.interest for each in asked if each.subscription.window and each.subscription.window.counted]
+                self.open[range_] = with_item(self.open[range_], item, each.window.of)
+        counted = [each.subscription.interest for each in asked if each.window.counted]
         if counted and isinstance(item, Publication):
             insort(self.unordered, (item, counted), key=lambda each: _place(each[0]))
-        return []
 
     def close(
         self, through_ms: int, subscriptions: Mapping[str, Subscription], since: Mapping[str, int], extra_ms: int
@@ -119,15 +108,7 @@ class LocalWindows:
         ``since`` says since when each interest is known to all who send: of windows that began before, nothing is told.
         ``extra_ms`` is how much longer windows of events wait.
         """
-        due = []
-        while self._next_end_ms <= through_ms:
-            due.append(heappop(self._ends))
-        nothing, through = self._empty(through_ms, subscriptions, since, extra_ms, frozenset(due))
-        later = [range_ for range_ in due if range_.start >= through.get(range_.subscription, NEVER)]
-        for range_ in later:
-            heappush(self._ends, range_)
-        ends = [(range_, self.open.pop(range_)) for range_ in due if range_.start < through.get(range_.subscription, NEVER)]
-        for range_, partial in sorted([*ends, *nothing], key=lambda each: each[0]):
+        for range_, partial in self._closing(through_ms, subscriptions, since, extra_ms):
             subscription = subscriptions.get(range_.subscription)
             if subscription is None or subscription.window is None or range_.start < since.get(range_.subscription, NEVER):
                 continue
@@ -136,6 +117,20 @@ class LocalWindows:
                 yield WindowResult(subscription, range_.start, end, partial, range_.end)
         self.waits_ms = extra_ms
         yield from self._count(through_ms - extra_ms, subscriptions, since)
+
+    def _closing(
+        self, through_ms: int, subscriptions: Mapping[str, Subscription], since: Mapping[str, int], extra_ms: int
+    ) -> list[tuple[Range, Partial]]:
+        """The windows that close by then, in their order, with the empty ones that somebody wants to hear of."""
+        due = []
+        while self._next_end_ms <= through_ms:
+            due.append(heappop(self._ends))
+        nothing, through = self._empty(through_ms, subscriptions, since, extra_ms, frozenset(due))
+        later = [range_ for range_ in due if range_.start >= through.get(range_.subscription, NEVER)]
+        for range_ in later:
+            heappush(self._ends, range_)
+        ends = [(range_, self.open.pop(range_)) for range_ in due if range_.start < through.get(range_.subscription, NEVER)]
+        return sorted([*ends, *nothing], key=lambda each: each[0])
 
     def _empty(
         self,

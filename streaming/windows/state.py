@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import insort
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from streaming.broker.state import NEVER
 from streaming.model.books import Books
-from streaming.model.items import Item
 from streaming.model.outputs import Offer
-from streaming.windows.link import Asked, PackedLink
+from streaming.model.windows import Clocked
+from streaming.windows.link import PackedLink
 from streaming.windows.local import PackedLocal
 
 At: TypeAlias = tuple[str, str, str]
@@ -22,16 +22,13 @@ At: TypeAlias = tuple[str, str, str]
 class OpenWindows(Protocol):
     """The open windows of one place: those beyond a link (`LinkWindows`), or a broker's own (`LocalWindows`).
 
-    How they close is each one's own affair: a link decides what crosses (`LinkWindows.due`, `expire`), a broker tells
-    (`LocalWindows.close`).
+    What they take in and how they close is each one's own affair: a link decides what crosses (`LinkWindows.close`), a broker
+    tells (`LocalWindows.close`).
     """
 
     @property
     def next_ms(self) -> int:
         """When the next window closes that holds something; `NEVER` if there is none."""
-
-    def offer(self, item: Item, asked: Sequence[Asked], now_ms: int, /, *, crosses: bool) -> list[Item]:
-        """Take in an item for those who ask for it; it ``crosses`` the link anyway, or not. Returns what has to cross at once."""
 
     def drop(self, interests: frozenset[str]) -> int:
         """Whoever asked for these asks no more. Returns how many windows were given up."""
@@ -100,6 +97,20 @@ class WindowState:
     def next_ms(self) -> int:
         """When the next window closes; those that wait for a neighbour may be due already."""
         return min((links.windows.next_ms for links in self.links.values()), default=NEVER)
+
+    @property
+    def lowest_ms(self) -> int:
+        """The lowest clock of the buckets that offer; 0 while one of them has not said any."""
+        return min((self.clocks.get(index, 0) for index in range(self.buckets)), default=0)
+
+    def note(self, happened: Clocked) -> None:
+        """A bucket that offers said how far it is, and what control data the ticks have named."""
+        for version, since_ms in happened.ticks:
+            if version > max([self.version, *(known for _, known in self.versions)]):
+                insort(self.versions, (since_ms, version))
+        self.buckets = happened.of
+        self.clocks[happened.index] = max(happened.clock_ms, self.clocks.get(happened.index, 0))
+        self.gathered[happened.index] = {(broker, topic): ms for broker, topic, ms in happened.gathered}
 
     def gathered_ms(self, broker: str, topic: str) -> int:
         """The time up to which all that is about a topic has come to the broker that gathers it."""

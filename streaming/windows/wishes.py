@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from streaming.broker.state import NEVER
 from streaming.windows.local import LocalWindows
-from streaming.windows.pipeline import extra_ms
+from streaming.windows.places import extra_ms
 from streaming.windows.state import LinkState, WindowState
 from topology.plan import LOCAL, Plan
 

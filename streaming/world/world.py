@@ -52,6 +52,8 @@ class _Service:
     offers: list[tuple[str, Offer] | Clocked] = field(default_factory=list)
     read: dict[str, int] = field(default_factory=dict)
     read_offers: int = 0
+    clocked: dict[int, Clocked] = field(default_factory=dict)
+    """By bucket, how far it last said it was."""
 
     def serves(self, kafka_topic: str) -> bool:
         return self.hosted is None or names.broker_of(kafka_topic) in self.hosted
@@ -270,7 +272,9 @@ class World:
                 inputs = [each for row in ordered if is_for(row, index, self.buckets) for each in inputs_of(row, service.name)]
                 after, outputs = step(state, inputs, self.versions.plan_at, rules)
                 service.events[index] = after
-                runs.append((rules.bucket, [*outputs, clocked(after, self.versions.plan_at(after.version), rules)]))
+                clock = clocked(after, self.versions.plan_at(after.version), rules)
+                runs.append((rules.bucket, [*outputs, *([clock] if clock != service.clocked.get(index) else [])]))
+                service.clocked[index] = clock
             self._write(service, runs, before, crash)
 
     def _read_on(self, service: _Service, whole: bool) -> list[Appended]:

@@ -20,6 +20,7 @@ from streaming.windows import state_codec
 from streaming.wire.clock import Tick, TickerIdentity, encode_tick
 from streaming.wire.inputs import TICK
 from streaming.wire.offers import clock_record
+from streaming.world.records import broker, plan, subscription, topic
 from tidings import names
 
 
@@ -82,6 +83,21 @@ def test_so_are_windows(spec: BucketSpec, monkeypatch: pytest.MonkeyPatch):
         frame = pd.DataFrame([{"offset": at_ms, "key": record.key, "value": record.value}])
         list(sent(windows.bucket_function(spec))((0,), [frame], state))
     assert read == []
+
+
+def test_how_far_a_bucket_is_is_said_again_only_when_it_has_changed(spec: BucketSpec, monkeypatch: pytest.MonkeyPatch):
+    window = {"size_ms": 2000, "of": {"n": "count()"}}
+    asked = plan(broker("b1"), topic("reading"), subscription("w", topic="reading", broker="b1", window=window))
+    monkeypatch.setattr(events, "load_plan", lambda *_: asked)
+    state = State()
+
+    def said(at_ms: int) -> bool:
+        frames = list(sent(events.bucket_function(spec))((0,), [tick(spec, at_ms)], state))
+        return any((frame["topic"] == names.OFFERS).any() for frame in frames)
+
+    assert [said(1_000), said(1_000), said(2_000), said(2_000)] == [True, False, True, False]
+    at_hand.forget_all()
+    assert said(2_000), "another worker cannot know what was said"
 
 
 def test_what_failed_in_the_middle_is_not_at_hand(spec: BucketSpec, monkeypatch: pytest.MonkeyPatch):

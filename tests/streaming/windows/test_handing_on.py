@@ -159,3 +159,19 @@ def test_what_newer_ways_led_elsewhere_counts_where_those_lead_that_hold() -> No
     assert told(outputs) == [(10_000, 1)]
     assert crossed(outputs) == [("b0", "b1", Aggregated), ("b1", "b2", Aggregated)]
     assert not state.early
+
+
+def test_an_event_that_another_broker_gathers_by_newer_ways_is_left_out_of_a_window_that_was_over_before() -> None:
+    """By the ways that hold, that broker passes reports on, and has no windows toward the one that gathers."""
+    names = [*(broker(f"b{number}") for number in range(3)), topic("reading", window_ms=2000), asks("b0", WINDOW)]
+    plans = {
+        1: plan(*names, link("b0", "b1"), link("b1", "b2")),
+        2: plan(*names, link("b0", "b2"), link("b2", "b1")),
+    }
+    item = Publication("k", "m", 12_000, 12_000, ("publish.b0", 0, 1), {})
+    lagged = Offered("s/0", Offer("b2", "b0", "reading", item, 1, version=2))
+    changed = Clocked(0, 1, END_MS + 2500, ((1, NAMED_MS), (2, END_MS + 2500)))
+    state, outputs = step(WindowState(), [clock(NAMED_MS), lagged, changed], plans.__getitem__, WindowRules("s"))
+    assert (told(outputs), state.early) == ([], [])
+    items = state.books_of("b2").window_items
+    assert (items["b1", WindowItem.OFFERED], items["b1", WindowItem.LEFT_OUT]) == (1, 1)

@@ -90,7 +90,7 @@ def test_as_bytes_it_is_the_same(window):
 
 
 class TestALink:
-    def test_a_range_is_due_once_and_what_crosses_later_says_what_it_was_counted_in(self):
+    def test_a_range_expires_once_and_what_crosses_later_says_what_it_was_counted_in(self):
         link, sliding = LinkWindows(decider("always-aggregate")), asking(size_ms=20, shift_ms=10, grace_ms=0)
         other = replace(asking(size_ms=40, grace_ms=0), interest="other")
         wants, since = {sliding.interest: sliding, "other": other}, {sliding.interest: 0, "other": 0}
@@ -98,14 +98,13 @@ class TestALink:
             item = reading(at_ms)
             link.offer(item, asked_by(wants.values(), item, since, 0), at_ms, crosses=False)
         assert link.next_ms == 20
-        first, second = link.due(30)
-        assert link.due(30) == []
-        link.expire(first, sliding, 30)
+        next(link.close(30, wants))
+        assert link.next_ms == 30
         link.choose("always-forward")
         again = LinkWindows.restored(msgspec.msgpack.decode(msgspec.msgpack.encode(link.state()), type=PackedLink))
         for each in (link, again):
-            each.expire(second, sliding, 30)
-            assert (each.items, each.next_ms) == ({}, 40)
+            assert len(list(each.close(30, wants))) == 1
+            assert (each.items, each.next_ms, list(each.close(30, wants))) == ({}, 40, [])
         sent = LinkWindows.restored(link.state())
         assert sent.state() == link.state() == again.state()
 
@@ -113,24 +112,31 @@ class TestALink:
         link, sliding = LinkWindows(decider("always-aggregate")), asking(size_ms=20, shift_ms=10, grace_ms=0)
         item = reading(12, counted=(("earlier", 7),))
         link.offer(item, asked_by([sliding], item, {sliding.interest: 0}, 0), 12, crosses=False)
-        first, second = link.due(99)
-        link.expire(first, sliding, 99)
+        expired = link.close(99, {sliding.interest: sliding})
+        next(expired)
         link.choose("always-forward")
-        (sent,) = link.expire(second, sliding, 99).sent
+        second = next(expired)
+        (sent,) = second.sent
         assert isinstance(sent, Publication)
         assert sent.counted == (("earlier", 7), (sliding.interest, 0))
-        assert asked_by([sliding], sent, {sliding.interest: 0}, 0)[0].ranges == (second,)
+        assert asked_by([sliding], sent, {sliding.interest: 0}, 0)[0].ranges == (second.range,)
 
-    def test_what_is_dropped_is_not_due(self):
+    def test_what_is_dropped_does_not_expire(self):
         link, sliding = LinkWindows(decider("adock")), asking(size_ms=20, shift_ms=10, grace_ms=0)
-        item = reading(12)
+        item, wants = reading(12), {sliding.interest: sliding}
         asked = asked_by([sliding], item, {sliding.interest: 0}, 0)
         link.offer(item, asked, 12, crosses=False)
         link.drop(frozenset({sliding.interest}))
         link.offer(item, asked, 12, crosses=False)
-        assert link.due(99) == sorted(asked[0].ranges)
+        assert link.next_ms == 20
         link.drop(frozenset({sliding.interest}))
-        assert (link.next_ms, link.due(99), link.items) == (NEVER, [], {})
+        assert (link.next_ms, list(link.close(99, wants)), link.items) == (NEVER, [], {})
+
+    def test_a_range_whose_subscription_is_gone_is_dropped(self):
+        link, sliding = LinkWindows(decider("adock")), asking(size_ms=20, shift_ms=10, grace_ms=0)
+        item = reading(12)
+        link.offer(item, asked_by([sliding], item, {sliding.interest: 0}, 0), 12, crosses=False)
+        assert (list(link.close(99, {})), link.next_ms, link.items) == ([], NEVER, {})
 
 
 @pytest.mark.parametrize(("entered_ms", "late"), [(24, []), (25, ["w"]), (34, ["w"]), (35, ["w"])])
