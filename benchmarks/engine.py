@@ -26,11 +26,9 @@ import loads
 from loads import PARTITIONS, PREFIX, SECRET, Stream
 from peers.load import Load
 
-from streaming.batch.engine import process
+from streaming.batch.engine import EngineSettings, process
 from streaming.batch.hashing import event_hash
-from streaming.batch.reading import COLUMNS, rows_of
-from streaming.batch.rows import IS_MESSAGE, KINDS
-from streaming.batch.segment import EngineSettings
+from streaming.batch.rows import COLUMNS, IS_MESSAGE, KINDS, rows_of
 from streaming.batch.store import Bucket, Store, read_note
 from streaming.broker.state import Rules
 from streaming.model.address import Address

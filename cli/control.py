@@ -17,13 +17,17 @@ if TYPE_CHECKING:
     from clients.connection import Connection
     from tidings.control import Record
     from tidings.control.files import ControlRecord
-    from tidings.topic import Timing
 
 app = typer.Typer(
     help="Declare topics, subscriptions, brokers and links. Example: tidings control apply topics.jsonl", no_args_is_help=True
 )
 
 _ADOPT_S = 30.0
+_FATE = {
+    True: ", and adopted by the service",
+    False: "; no service is running, it takes effect when one starts",
+    None: "",
+}
 
 NoWait = Annotated[bool, typer.Option("--no-wait", help="Do not wait until the service has adopted the change.")]
 
@@ -45,14 +49,7 @@ def apply_file(
 
     Example: echo '{"kind": "topic", "name": "incident", "hold_ms": 4000}' | tidings control apply -
     """
-    from tidings.control import files
-
-    timing = _default_timing()
-    if str(file) == "-":
-        show.from_keyboard("control records")
-        records = files.read_text(sys.stdin.read(), "stdin", timing)
-    else:
-        records = files.read_file(file, timing)
+    records = _read(file)
     connection = service.connect()
     write(connection, records, wait=not no_wait, as_json=as_json)
 
@@ -115,25 +112,30 @@ def write(
         raise TidingsError(
             f"written as version {version}, but the service has not adopted it within {_ADOPT_S:.0f} s; see its log"
         )
+    _say_applied(version, len(records), alive if wait else None, as_json=as_json, quiet=quiet)
+
+
+def _say_applied(version: int, count: int, adopted: bool | None, *, as_json: bool, quiet: bool) -> None:
+    """``adopted`` is None if nobody waited for that."""
     if as_json:
-        show.as_json({"version": version, "records": len(records), "adopted": alive if wait else None})
+        show.as_json({"version": version, "records": count, "adopted": adopted})
     elif not quiet:
-        print(f"{show.count(len(records), 'record')} applied as version {version}{_fate(wait, alive)}")
-    elif not alive:
+        print(f"{show.count(count, 'record')} applied as version {version}{_FATE[adopted]}")
+    elif not adopted:
         show.remark("no service is running; it takes effect when one starts")
 
 
-def _fate(wait: bool, alive: bool) -> str:
-    if not wait:
-        return ""
-    return ", and adopted by the service" if alive else "; no service is running, it takes effect when one starts"
-
-
-def _default_timing() -> Timing:
+def _read(file: Path) -> list[ControlRecord]:
+    """The records of a file, or of what is typed, all of them checked as the service would."""
     from streaming.broker.settings import timing_of
     from tidings.config import load
+    from tidings.control import files
 
-    return timing_of(load(None, os.environ))
+    timing = timing_of(load(None, os.environ))
+    if str(file) != "-":
+        return files.read_file(file, timing)
+    show.from_keyboard("control records")
+    return files.read_text(sys.stdin.read(), "stdin", timing)
 
 
 def _print_table(version: int, records: Any) -> None:

@@ -13,7 +13,7 @@ from clients.connection import Connection
 from service.clock.ticker import Ticker
 from service.directory.directory import ServiceDirectory
 from service.directory.migration import starting_offsets
-from service.supervisor import SupervisedQuery
+from service.supervisor import Stall, SupervisedQuery
 from service.watch.workers import PythonWorkers
 from streaming.broker.settings import message_limits_of, rules_of, timing_of
 from streaming.spark.events import BucketSpec
@@ -61,12 +61,13 @@ class Launcher:
     connection: Connection
     ticker: Ticker
     stall_s: float
+    """How long no batch may end before that counts as a stall; 0 waits for ever."""
 
     def launch(self, pipeline: Pipeline) -> SupervisedQuery:
         # All have the same workers: one that is known to hang is enough to end them.
-        workers = PythonWorkers(self.java_pid) if pipeline.reads_ticks else None
-        begin, ticker = partial(self._begin, pipeline), self.ticker
-        return SupervisedQuery(begin, workers=workers, stall_s=self.stall_s, unread_s=lambda: ticker.unread_s)
+        watched = pipeline.reads_ticks and self.stall_s > 0
+        stall = Stall(PythonWorkers(self.java_pid), self.stall_s, lambda: self.ticker.unread_s) if watched else None
+        return SupervisedQuery(partial(self._begin, pipeline), stall=stall)
 
     def _begin(self, pipeline: Pipeline, over_gaps: bool) -> Any:
         read = names.input_pattern(self.spec.bucket.rules.hosted)

@@ -30,7 +30,7 @@ class StartingSpark:
         executor = ThreadPoolExecutor(1, "spark-start")
         self._session = executor.submit(self._start)
         if self._local:
-            executor.submit(self._begin_python)
+            executor.submit(self._start_python_daemon)
         executor.shutdown(wait=False)
 
     def _start(self) -> SparkSession:
@@ -49,7 +49,7 @@ class StartingSpark:
             redact=self._secrets,
         )
 
-    def _begin_python(self) -> None:
+    def _start_python_daemon(self) -> None:
         """Have Spark start its Python daemon by a job of nothing: while that imports all it needs, the first batch is planned.
 
         Nobody waits for this. If it fails, as when the service stops at once, the first batch starts the daemon.

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import math
 import re
 import threading
 import time
@@ -51,13 +50,13 @@ class Workers(Protocol):
 
 
 class SupervisedQuery:
-    """``start`` starts the streaming query; its argument says whether to go on where unread records are gone.
+    """A query that is started at once, and again when it fails.
+
+    ``start`` starts the streaming query; its argument says whether to go on where unread records are gone.
 
     At most ``tries`` starts within ``within_s`` may be in vain, that is, fail before a batch ends. A gap in a link is got over:
     what was lost in it shows in the books, as the difference between what one end sent and the other received. A gap in what
-    publishers sent is not.
-    ``stall_s`` is how long no batch may end while ``workers`` do nothing, though something has been ``unread_s`` for as long; 0
-    waits for ever.
+    publishers sent is not. Without a ``stall`` to notice it, a query that hangs is waited for, for ever.
     """
 
     def __init__(
@@ -66,9 +65,7 @@ class SupervisedQuery:
         tries: int = _TRIES,
         within_s: float = _WITHIN_S,
         now_s: Callable[[], float] = time.monotonic,
-        workers: Workers | None = None,
-        stall_s: float = 0.0,
-        unread_s: Callable[[], float] = lambda: math.inf,
+        stall: Stall | None = None,
     ) -> None:
         self._start = start
         self._tries = tries
@@ -77,7 +74,7 @@ class SupervisedQuery:
         self._failures: deque[float] = deque()
         self._again_s: float | None = None
         self._over_gaps = False
-        self._stall = Stall(workers, stall_s, now_s(), unread_s) if workers is not None and stall_s else None
+        self._stall = stall
         self._query = self._begin()
 
     def check(self) -> str | None:
@@ -198,13 +195,14 @@ class Stall:
 
     A long batch alone is no stall: after hours of downtime the first one may take minutes, with the workers hard at work. When
     Kafka is what stands still, ending idle workers does no harm: Spark forks new ones when it has work for them.
+    ``stall_s`` is how long no batch may end while ``workers`` do nothing, though something has been ``unread_s`` for as long.
     """
 
-    def __init__(self, workers: Workers, stall_s: float, now_s: float, unread_s: Callable[[], float] = lambda: math.inf) -> None:
+    def __init__(self, workers: Workers, stall_s: float, unread_s: Callable[[], float], now_s: float | None = None) -> None:
         self._workers = workers
         self._unread_s = unread_s
         self._stall_s = stall_s
-        self._looked_s = self._moved_s = now_s
+        self._looked_s = self._moved_s = time.monotonic() if now_s is None else now_s
         self._batch: object = None
         self._busy_s = 0.0
 

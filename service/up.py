@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
 import os
 import time
@@ -95,11 +94,10 @@ class Service:
         connection.check()
         self._check_unchanged(directory, connection)
         ensure_topics(connection, service_topics(self.config.kafka.partitions, self.config.kafka.replication))
-        service = hashlib.sha256(f"service {directory.secret}".encode()).hexdigest()[:12]
-        identity = TickerIdentity(service, directory.secret)
+        identity = TickerIdentity(directory.service, directory.secret)
         hosted = hosted_by(self.config)
-        wait_until_free(connection, service, hosted, self._say)
-        ticker = Ticker(connection, identity, self.config.service.tick_ms, hosted, self._queries.read_up_to)
+        wait_until_free(connection, directory.service, hosted, self._say)
+        ticker = Ticker(connection, identity, self.config.service.tick_ms, hosted)
         follower = WishFollower(connection, ticker.wish)
         self._exits.callback(follower.stop)
         keeper = ControlKeeper(connection, directory.control, timing_of(self.config), self.config.kafka, ticker)
@@ -107,7 +105,7 @@ class Service:
         keeper.catch_up()
         ticker.tick()
         ticker.flush()
-        check_first(connection, service, hosted)
+        check_first(connection, directory.service, hosted)
         metrics_address = self._serve_metrics(connection, directory, keeper)
         self._say("starting Spark")
         session = spark.wait()
@@ -117,24 +115,27 @@ class Service:
         self._exits.callback(self._queries.stop)
         started = StartedService(connection.bootstrap, metrics_address, directory, kafka, keeper, self._queries, launcher)
         started.check()
+        ticker.tell_progress(self._queries.read_up_to)
         follower.start()
-        ticker.start()
-        self._exits.callback(ticker.stop)
+        self._run(ticker)
         keeper.start()
         self._warm_up(started)
         ticker.rest()
         forget_old(directory)
         self._ready = True
         directory.record_ready(started.bootstrap, os.getpid(), metrics_address)
-        maker = ArchiveMaker([program.classes for program in (kafka, spark) if program is not None])
-        maker.start()
-        self._exits.callback(maker.stop)
+        self._run(ArchiveMaker([program.classes for program in (kafka, spark) if program is not None]))
         return started
 
     def stop(self) -> None:
         """Stop all that was started, last first."""
         self._ready = False
         self._exits.close()
+
+    def _run(self, part: BooksFollower | Ticker | ArchiveMaker) -> None:
+        """Run a part in its own thread, until the service stops."""
+        part.start()
+        self._exits.callback(part.stop)
 
     def _start_kafka(self, java: Java, directory: ServiceDirectory) -> EmbeddedKafka:
         from service.kafka.embedded import EmbeddedKafka
@@ -165,8 +166,7 @@ class Service:
     def _serve_metrics(self, connection: Connection, directory: ServiceDirectory, keeper: ControlKeeper) -> str:
         """Returns where. Whoever asks is answered while the rest starts, too."""
         follower = BooksFollower(connection, directory.path / "books.json")
-        follower.start()
-        self._exits.callback(follower.stop)
+        self._run(follower)
         collector = ServiceCollector(
             follower.by_broker,
             self._queries.progress,

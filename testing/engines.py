@@ -11,12 +11,10 @@ from typing import Any
 
 from msgspec import structs
 
-from streaming.batch.course import Handling
-from streaming.batch.desk import BatchDesk
-from streaming.batch.engine import process
+from streaming.batch.desk import BatchDesk, Handling
+from streaming.batch.engine import EngineSettings, process
 from streaming.batch.memory import PackedMemory
-from streaming.batch.reading import rows_of
-from streaming.batch.segment import EngineSettings
+from streaming.batch.rows import rows_of
 from streaming.batch.store import Bucket, Store, read_note
 from streaming.broker.state import BucketState, Rules
 from streaming.model.outputs import Decided, Output, PutAside, Send, Tell, WrittenTell

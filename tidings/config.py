@@ -70,7 +70,7 @@ class Spark:
     buckets: int = _whole(8, 1, 4096, "Groups that events are hashed into; `tidings state migrate` changes them.")
     shuffle_partitions: int = _whole(2, 1, 4096, "Tasks that share the buckets; `tidings state migrate` changes them.")
     trigger_ms: int = _whole(0, 0, 3_600_000, "Time between batches; 0 starts one when the last is done.")
-    max_offsets_per_trigger: int = _whole(0, 0, 2**53, "The most records in a batch; 0 is no limit.")
+    max_offsets_per_trigger: int = _whole(200_000, 0, 2**53, "The most records in a batch; 0 is no limit.")
     driver_memory: str = _text("1g", "[1-9][0-9]*[kmgt]", "a number with `k`, `m`, `g` or `t`", "Heap of the driver.")
     stall_s: int = _whole(60, 0, 86_400, "Workers that do nothing while no batch ends for so long are replaced; 0: never.")
     ui: bool = _switch(False, "Whether Spark's own web page runs.")

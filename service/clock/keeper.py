@@ -19,6 +19,7 @@ from clients.topics import TopicSpec, asked_specs, ensure_topics, partitions_of
 from service.clock.ticker import Ticker
 from service.directory.snapshots import newest_snapshot, write_snapshot
 from streaming.wire.aside import control_aside_record
+from streaming.wire.record import Record
 from tidings import names
 from tidings.config import Kafka
 from tidings.errors import BadControl, CannotRun, TidingsError
@@ -54,6 +55,7 @@ class ControlKeeper(threading.Thread):
         super().__init__(name="control-keeper", daemon=True)
         self.rejected = 0
         self._looks = 0
+        self._looked_s = 0.0
         self.problems: tuple[Problem, ...] = ()
         self._connection = connection
         self._folder = folder
@@ -63,7 +65,7 @@ class ControlKeeper(threading.Thread):
         self._producer = connection.producer()
         self._consumer = connection.consumer(**PATIENT)
         self.snapshot = newest_snapshot(folder, timing)
-        self._failure: BaseException | None = None
+        self.failure: BaseException | None = None
 
     def catch_up(self) -> None:
         """Read the control topic to its end; the service starts with what it says."""
@@ -82,12 +84,10 @@ class ControlKeeper(threading.Thread):
 
     def run(self) -> None:
         unannounced = False
-        looked_s = time.monotonic()
+        self._looked_s = time.monotonic()
         while not self._stopping.is_set():
             try:
-                if time.monotonic() - looked_s > _LOOK_S:
-                    looked_s = time.monotonic()
-                    unannounced = self._restore_topics() or unannounced
+                unannounced = self._restore_topics() or unannounced
                 if first := self._consumer.consume(num_messages=1, timeout=0.2):
                     self._take([*first, *self._consumer.consume(num_messages=500, timeout=_SETTLE_S)])
                     unannounced = True
@@ -98,13 +98,16 @@ class ControlKeeper(threading.Thread):
                 _log.warning("the control data cannot be read or announced now: %s", error)
                 self._stopping.wait(1)
             except Exception as error:  # the service looks at `failure` and stops with it
-                self._failure = error
+                self.failure = error
                 _log.exception("the control keeper failed")
                 return
 
     def _restore_topics(self) -> bool:
-        """Make anew the Kafka topics that somebody deleted: the service writes to them."""
-        specs = self._specs()
+        """Look now and then whether somebody deleted Kafka topics, which are to be made anew: the service writes to them."""
+        if time.monotonic() - self._looked_s <= _LOOK_S:
+            return False
+        self._looked_s = time.monotonic()
+        specs = self._wanted_topics()
         there = self._connection.topics()
         missing = [spec.name for spec in specs if spec.name not in there]
         self._looks += 1
@@ -113,10 +116,6 @@ class ControlKeeper(threading.Thread):
         if missing:
             _log.error("somebody deleted %s; what was unread there is lost, and it is made anew", ", ".join(missing))
         return bool(missing)
-
-    @property
-    def failure(self) -> BaseException | None:
-        return self._failure
 
     def stop(self) -> None:
         self._stopping.set()
@@ -130,26 +129,24 @@ class ControlKeeper(threading.Thread):
             if message.error():
                 _log.warning("reading the control topic: %s", message.error())  # librdkafka tries again by itself
                 continue
-            offset = message.offset()
-            assert offset is not None
-            version = offset + 1
+            record = to_record(message)
             try:
-                key = (message.key() or b"").decode("utf-8", errors="replace")
-                self.snapshot = self.snapshot.apply(version, key, message.value())
+                self.snapshot = self.snapshot.apply(record.offset + 1, (record.key or b"").decode(errors="replace"), record.value)
             except BadControl as error:
-                _log.warning("%s", error)
-                self.rejected += 1
-                self._dead_letter(message, error)
-                self.snapshot = self.snapshot.passing_over(version)
+                self._put_aside(record, error)
         self._producer.flush()
 
-    def _dead_letter(self, message: Message, error: BadControl) -> None:
-        aside = control_aside_record(to_record(message), error.detail)
+    def _put_aside(self, record: Record, error: BadControl) -> None:
+        """A record that cannot be applied changes nothing but the version."""
+        _log.warning("%s", error)
+        self.rejected += 1
+        aside = control_aside_record(record, error.detail)
         self._producer.produce(aside.topic, key=aside.key, value=aside.value, headers=aside.headers)
+        self.snapshot = self.snapshot.passing_over(record.offset + 1)
 
     def _announce(self) -> None:
         """First the Kafka topics, then the file, then the tick: what a version names is there before anyone sees it."""
-        specs = self._specs()
+        specs = self._wanted_topics()
         ensure_topics(self._connection, specs)
         if self.snapshot.version:
             write_snapshot(self._folder, self.snapshot, _KEEP)
@@ -157,7 +154,8 @@ class ControlKeeper(threading.Thread):
         self._name_problems()
         self._ticker.adopt(self.snapshot.version, partitions_of(self._connection, [spec.name for spec in specs]))
 
-    def _specs(self) -> list[TopicSpec]:
+    def _wanted_topics(self) -> list[TopicSpec]:
+        """The Kafka topics that the control data asks for."""
         return asked_specs(self.snapshot.kafka_topics, self._kafka.partitions, self._kafka.replication)
 
     def _name_problems(self) -> None:

@@ -26,9 +26,9 @@ from tidings import names
 _log = logging.getLogger("tidings.ticker")
 
 _LIFE_S = 2.0
+"""How often a service says that it lives."""
 _LOOK_S = 0.1
 """How often to look whether the last tick has been read, while somebody waits for the next."""
-"""How often a service says that it lives."""
 _DELIVERY_S = 1.0
 _MOST_WRITTEN = 3600
 """Ticks whose marks have not been read yet. If the query is further behind than that, it says nothing of how far it is."""
@@ -63,11 +63,7 @@ class _Written:
 
 
 class Ticker(threading.Thread):
-    """``adopt`` names the version and the partitions that the next tick tells.
-
-    ``read_up_to`` gives, by partition, the offset up to which all has been read, and all that follows from it written. A tick
-    says how far that is, so that others know when nothing more comes from here.
-    """
+    """``adopt`` names the version and the partitions that the next tick tells."""
 
     def __init__(
         self,
@@ -75,13 +71,12 @@ class Ticker(threading.Thread):
         identity: TickerIdentity,
         tick_ms: int,
         brokers: frozenset[str] | None = None,
-        read_up_to: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         super().__init__(name="ticker", daemon=True)
         self._identity = identity
         self._brokers = brokers
         self._reads = re.compile(names.input_pattern(brokers))
-        self._read_up_to = read_up_to
+        self._read_up_to: Callable[[], Mapping[str, int]] = dict
         self._written: deque[_Written] = deque(maxlen=_MOST_WRITTEN)
         self._done: tuple[int | None, int] = (None, 0)
         self._told_version = -1
@@ -101,6 +96,13 @@ class Ticker(threading.Thread):
         self._adoption = (version, {name: count for name, count in kafka_topics.items() if self._reads.fullmatch(name)})
         self._at_once = True
         self._wanted.set()
+
+    def tell_progress(self, read_up_to: Callable[[], Mapping[str, int]]) -> None:
+        """From now on, ticks say how far this service is, so that others know when nothing more comes from here.
+
+        ``read_up_to`` gives, by partition, the offset up to which all has been read, and all that follows from it written.
+        """
+        self._read_up_to = read_up_to
 
     def wish(self, of: str, wants_ms: int) -> None:
         """Somebody wants a tick at that time, by Kafka's clock."""
@@ -161,13 +163,19 @@ class Ticker(threading.Thread):
         while not self._stopping.is_set():
             if self._at_once or self._wait_s <= 0:
                 self._at_once = False
-                self._tick_and_note()
+                with self._lock:
+                    self._wishes.ticked(self._kafkas_ms)
+                self.tick()
+                self._note_wishes_met()
             if time.monotonic() - self._lived_s >= _LIFE_S:
                 self._live()
-            # A new version does not wait for its time, nor does a wish that is earlier than those before it.
-            most_s = _LOOK_S if self._is_held_back() else _LIFE_S
-            if self._wanted.wait(timeout=min(max(0.0, self._wait_s), most_s)):
-                self._wanted.clear()
+            self._wait()
+
+    def _wait(self) -> None:
+        """Until a tick or a sign of life is due. A new version does not wait for that, nor does a wish that is for earlier."""
+        most_s = _LOOK_S if self._is_held_back() else _LIFE_S
+        if self._wanted.wait(timeout=min(max(0.0, self._wait_s), most_s)):
+            self._wanted.clear()
 
     def _is_held_back(self) -> bool:
         """Whether somebody wants a tick, and the last one has not been read: whoever reads it may change that any moment."""
@@ -178,13 +186,15 @@ class Ticker(threading.Thread):
     @property
     def _wait_s(self) -> float:
         with self._lock:
-            return (self._wishes.next_ms - (_now_ms() - self._late_ms)) / 1000
+            return (self._wishes.next_ms - self._kafkas_ms) / 1000
 
-    def _tick_and_note(self) -> None:
-        """Tick, and note what that has met: wishes are for Kafka's time, which is known when it has written the marks."""
-        with self._lock:
-            self._wishes.ticked(_now_ms() - self._late_ms)
-        self.tick()
+    @property
+    def _kafkas_ms(self) -> int:
+        """The time by Kafka's clock, as far as it is known here."""
+        return _now_ms() - self._late_ms
+
+    def _note_wishes_met(self) -> None:
+        """Wishes are for Kafka's time, which is known when it has written the marks of the last tick."""
         self.flush(_DELIVERY_S)
         written = self._written[-1] if self._written else None
         if written is not None and (lowest_ms := written.lowest_ms) is not None:

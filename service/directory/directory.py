@@ -96,6 +96,11 @@ class ServiceDirectory:
         return text
 
     @property
+    def service(self) -> str:
+        """What others know this service by; it gives nothing of the secret away."""
+        return hashlib.sha256(f"service {self.secret}".encode()).hexdigest()[:12]
+
+    @property
     def hash_key(self) -> str:
         """What hashes of keys and facts start from. It stands in Spark's plan, so it is not the secret itself."""
         return hashlib.blake2b(b"hashes", key=self.secret.encode(), digest_size=16).hexdigest()

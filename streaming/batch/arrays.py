@@ -11,6 +11,10 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 Objects: TypeAlias = npt.NDArray[np.object_]
 
+NOT_SAID = -1
+"""Stands for a published time that the publisher did not state; real ones are not negative."""
+NO_SOURCE = 0
+
 
 def starts_of(count: Ints) -> Ints:
     """Where each of several lists starts that stand one after the other; one more than there are lists."""

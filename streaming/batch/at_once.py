@@ -17,12 +17,12 @@ import numpy as np
 from streaming.batch.arrays import slices, starts_of
 from streaming.batch.brief import Brief, is_brief, read_brief
 from streaming.batch.columns import Ends
-from streaming.batch.course import Course, Handling
-from streaming.batch.desk import BatchDesk
+from streaming.batch.desk import BatchDesk, Handling
 from streaming.batch.ground import Ground, Grounds
 from streaming.batch.hashing import salt_from
 from streaming.batch.joining import Joining
 from streaming.batch.opening import began, opened
+from streaming.batch.planner import Course
 from streaming.batch.report import Report, reports_of
 from streaming.batch.rows import Rows
 from streaming.batch.runs import note_sources
@@ -60,7 +60,6 @@ class AtOnce:
         """Events that were taken in, with the row of the shelf of each."""
         self.joined: list[tuple[int, int, int, int]] = []
         """Opened messages whose facts are known from here on: row of the batch, of the shelf, salt, published time."""
-        self.ways: Counter[Handling] = Counter()
         self._tallies: dict[Ground, _Tally] = {}
         row, columns = judged.shelf_row, self._shelf.columns
         self._shelf_row: list[int] = row.tolist()
@@ -70,8 +69,7 @@ class AtOnce:
         """Of each event that is known, how many messages are counted in the columns alone, how many sources there were, the first
         and last published time."""
         ends = judged.starts[1:] - 1
-        sums = (ends - judged.starts[:-1] + 1, judged.sources[ends], judged.first_ms[ends], judged.last_ms[ends])
-        self._sums: list[tuple[int, ...]] = list(zip(*(column.tolist() for column in sums), strict=True))
+        self._sums: list[tuple[int, ...]] = list(zip(*(column[ends].tolist() for column in judged.so_far), strict=True))
         """Of each event, how many messages there are about it, how many sources they add, the first and last published time."""
 
     def has(self, event: int) -> bool:
@@ -183,7 +181,7 @@ class AtOnce:
             self._desk.state.size += int((judged.shelf_row[events] < 0).sum())
             note_sources(self._desk, judged, events, row, judged.starts[events])
             counted = int((judged.starts[events + 1] - judged.starts[events]).sum()) - len(self.joined)
-            self.ways += Counter({Handling.AT_ONCE: len(self.joined), Handling.COUNTED: counted})
+            self._desk.ways.update({Handling.AT_ONCE: len(self.joined), Handling.COUNTED: counted})
 
 
 @dataclass(slots=True)

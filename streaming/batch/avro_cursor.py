@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streaming.batch.arrays import Bools, Ints
-from streaming.batch.rows import NOT_SAID
+from streaming.batch.arrays import NOT_SAID, Bools, Ints
 from streaming.wire.avro import HEADER_BYTES, schema
 from streaming.wire.message import MessageLimits
 

@@ -13,10 +13,9 @@ from itertools import repeat
 import numpy as np
 import xxhash
 
-from streaming.batch.arrays import Bools, Ints, starts_of
+from streaming.batch.arrays import NO_SOURCE, NOT_SAID, Bools, Ints, starts_of
 from streaming.batch.avro_cursor import HEADER, WORD, Cursor, Spans, joined
 from streaming.batch.fact_numbers import LEFT, fact_numbers
-from streaming.batch.rows import NO_SOURCE, NOT_SAID
 from streaming.batch.texts import BOOLEAN, DOUBLE, LIST, LONG, NULL, STRING, Texts, TextSpans, no_texts, nowhere
 from streaming.wire.message import MessageLimits
 from tidings.values import SOURCE_SEED
@@ -53,16 +52,16 @@ def read_avro(values: Sequence[bytes], events: Ints, limits: MessageLimits, secr
     reader = _Reader(values, limits)
     topic = reader.name(reader.rows, limits.key_bytes)
     key = reader.name(reader.rows, limits.key_bytes)
-    facts = reader.fields(limits)
+    fields = reader.fields(limits)
     source = reader.optional_name(limits.key_bytes)
     message_id = reader.optional_name(limits.key_bytes)
-    published_ms = reader.optional_time()
+    said_ms = reader.optional_time()
     reader.refuse(reader.rows, reader.at[reader.rows] != reader.end[reader.rows])
     reader.check_texts()
     plain = reader.good
-    facts = Spans(*(column[plain[facts.message]] for column in facts))
+    published_ms = np.where(plain, said_ms, NOT_SAID)
+    facts = Spans(*(column[plain[fields.message]] for column in fields))
     count = np.bincount(facts.message, minlength=len(values))
-    published_ms = np.where(plain, published_ms, NOT_SAID)
     return AvroColumns(
         plain=plain,
         published_ms=published_ms,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
@@ -9,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streaming.batch.arrays import Bools, Ints
-from streaming.broker.state import NEVER
+from streaming.broker.state import NEVER, Slot
 
 _FIRST_ROWS = 64
 
@@ -27,6 +28,40 @@ class Ends(IntEnum):
     """Its one event ends, of which everything has left: nobody is told, nothing is settled."""
     FORGOTTEN = 2
     """The one tombstone in it is forgotten, and with it the slot."""
+
+
+def is_one(slot: Slot) -> bool:
+    """Whether all that comes, if it is about anything here, is about one event that goes on."""
+    return len(slot.open) == 1 and slot.open[0].ended_ms is None
+
+
+def end_of(slot: Slot) -> Ends:
+    """What there will be to do in a slot when its time has come, where nobody beyond its broker has to know."""
+    if slot.seen or slot.caps or slot.spread or slot.ahead or len(slot.open) + len(slot.closed) != 1:
+        return Ends.LOUDLY
+    if slot.closed:
+        return Ends.FORGOTTEN
+    (event,) = slot.open
+    elsewhere = event.links or event.kept or event.owed or event.ended_ms is not None
+    waits = event.held or event.release_ms is not None or not (event.released or not event.knowledge)
+    if elsewhere or waits or any(ledger.due_ms is not None or ledger.capped for ledger in event.ledgers.values()):
+        return Ends.LOUDLY
+    return Ends.QUIETLY
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Over messages of each event."""
+
+    count: Ints
+    lowest_ms: Ints
+    """Of the published times."""
+    highest_ms: Ints
+    earliest_ms: Ints
+    """Of the append times."""
+    latest_ms: Ints
+    sources: Ints
+    """How many are the first of their source."""
 
 
 class Columns:
@@ -50,7 +85,7 @@ class Columns:
         self.first_ms: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
         self.last_ms: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
         self.more: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
-        """Reports that were counted here and not yet in the event."""
+        """Reports that were counted since the slot was packed."""
         self.sources: Ints = np.zeros(_FIRST_ROWS, dtype=np.int64)
         self.plain: Bools = np.zeros(_FIRST_ROWS, dtype=bool)
         """Whether there is just one open event, which has not ended, and none of its registers is full."""

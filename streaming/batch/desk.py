@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 import numpy as np
 
@@ -16,6 +18,19 @@ from streaming.model.event import OpenEvent
 from streaming.model.outputs import MessageReason, Outcome, Unsent
 
 
+class Handling(StrEnum):
+    """The way that a message of a publisher went in the end."""
+
+    COUNTED = "counted"
+    """From numbers alone."""
+    AT_ONCE = "at-once"
+    """With all that the batch says of its event, which is of the usual kind."""
+    QUICK = "quick"
+    """One by one, by a short way."""
+    OPENED = "opened"
+    """As `step` takes it in."""
+
+
 @dataclass(kw_only=True)
 class BatchDesk(Desk):
     """A step in progress in the engine."""
@@ -23,6 +38,8 @@ class BatchDesk(Desk):
     shelf: PackedMemory
     noted: dict[int, tuple[int, int]] = field(default_factory=dict)
     """New entries for the table, with row and salt."""
+    ways: Counter[Handling] = field(default_factory=Counter)
+    """How many messages went which way."""
 
     def end_quietly(self, now_ms: int) -> None:
         """As `streaming.broker.timers` does, of all such events at once."""

@@ -8,15 +8,27 @@ was joined as usual.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from streaming.batch.arrays import Bools, Ints, running_max
+from streaming.batch.arrays import NO_SOURCE, NOT_SAID, Bools, Ints, running_max
 from streaming.batch.memory import PackedMemory
-from streaming.batch.rows import NO_SOURCE, NOT_SAID, Rows
+from streaming.batch.rows import Rows
 
 
-@dataclass(slots=True)
+class SoFar(NamedTuple):
+    """By position: how many messages about an event there are, how many of them are the first of their source, and the first and
+    last published time of them."""
+
+    reports: Ints
+    sources: Ints
+    first_ms: Ints
+    last_ms: Ints
+
+
+@dataclass
 class Judged:
     """Messages by event, and in the order of the log within each. Positions count in that order."""
 
@@ -28,6 +40,7 @@ class Judged:
     """Position to the event."""
     shelf_row: Ints
     """Of each event; -1 for one that is not known yet."""
+    append_ms: Ints
     published_ms: Ints
     source: Ints
     new_source: Bools
@@ -38,13 +51,20 @@ class Judged:
     """Whether it was published too far in the future."""
     unknown_facts: Ints
     """How many of its facts are new."""
-    reports: Ints
-    """How many messages about the event there are, up to this one."""
-    sources: Ints
-    """How many of them are the first of their source."""
-    first_ms: Ints
-    """The earliest published time of them; and the latest."""
-    last_ms: Ints
+
+    @cached_property
+    def so_far(self) -> SoFar:
+        """What there is about the event of each message, up to this one."""
+        first = self.starts[:-1][self.event]
+        begins = np.zeros(len(self.index), dtype=bool)
+        begins[self.starts[:-1]] = True
+        sources: Ints = np.cumsum(self.new_source)
+        return SoFar(
+            reports=np.arange(len(self.index)) - first + 1,
+            sources=sources - sources[first] + self.new_source[first],
+            first_ms=-running_max(-self.published_ms, begins),
+            last_ms=running_max(self.published_ms, begins),
+        )
 
 
 def judge(rows: Rows, lo: int, hi: int, shelf: PackedMemory, ahead_ms: int) -> Judged:
@@ -60,26 +80,18 @@ def judge(rows: Rows, lo: int, hi: int, shelf: PackedMemory, ahead_ms: int) -> J
     starts = np.searchsorted(event, np.arange(len(numbers) + 1))
     opening = np.zeros(len(index), dtype=bool)
     opening[starts[:-1][shelf_row < 0]] = True
-    begins = np.zeros(len(index), dtype=bool)
-    begins[starts[:-1]] = True
-    first = starts[:-1][event]
-    new_source = _new_sources(rows.source[index], event, shelf_row, shelf)
-    sources: Ints = np.cumsum(new_source)
     return Judged(
         index=index,
         starts=starts,
         event=event,
         shelf_row=shelf_row,
+        append_ms=append_ms,
         published_ms=published_ms,
         source=rows.source[index],
-        new_source=new_source,
+        new_source=_new_sources(rows.source[index], event, shelf_row, shelf),
         opening=opening,
         ahead=published_ms - append_ms > ahead_ms,
         unknown_facts=_unknown_facts(rows, index, event, shelf_row, published_ms, shelf),
-        reports=np.arange(len(index)) - first + 1,
-        sources=sources - sources[first] + new_source[first],
-        first_ms=-running_max(-published_ms, begins),
-        last_ms=running_max(published_ms, begins),
     )
 
 

@@ -1,7 +1,8 @@
 """All slots of a bucket: packed, but for those in hand; with a few numbers of each in columns.
 
 To `step`'s functions it is the dict of slots they know. A slot is unpacked when it is asked for, and packed again at the end of
-the batch. Redundant messages touch the columns only; a slot that is unpacked takes over what was counted for it.
+the batch. What a redundant message changes, reports, sources and times, is counted in the columns: an event is what its bytes
+say and what was counted since they were written.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 
 from streaming.batch.arrays import Ints
 from streaming.batch.brief import Brief, write_brief
-from streaming.batch.columns import REFRESHED, Columns, Ends
+from streaming.batch.columns import REFRESHED, Columns, Ends, Sums, end_of, is_one
 from streaming.batch.hashing import event_hash, salt_of
 from streaming.batch.notes import Notes
 from streaming.batch.stowing import stow, stowed_tombstone, unstow
@@ -22,25 +23,6 @@ from streaming.model.address import Address
 from tidings.registers import Bounds, Join, Register
 from tidings.topic import Topic
 from topology.plan import Plan
-
-
-def is_one(slot: Slot) -> bool:
-    """Whether all that comes, if it is about anything here, is about one event that goes on."""
-    return len(slot.open) == 1 and slot.open[0].ended_ms is None
-
-
-def end_of(slot: Slot) -> Ends:
-    """What there will be to do in a slot when its time has come, where nobody beyond its broker has to know."""
-    if slot.seen or slot.caps or slot.spread or slot.ahead or len(slot.open) + len(slot.closed) != 1:
-        return Ends.LOUDLY
-    if slot.closed:
-        return Ends.FORGOTTEN
-    (event,) = slot.open
-    elsewhere = event.links or event.kept or event.owed or event.ended_ms is not None
-    waits = event.held or event.release_ms is not None or not (event.released or not event.knowledge)
-    if elsewhere or waits or any(ledger.due_ms is not None or ledger.capped for ledger in event.ledgers.values()):
-        return Ends.LOUDLY
-    return Ends.QUIETLY
 
 
 class PackedMemory:
@@ -157,23 +139,41 @@ class PackedMemory:
         return found
 
     def take(self, row: int) -> tuple[Address, Slot]:
-        """Unpack a slot, with what was counted for it in columns."""
+        """A slot, which may be changed from here on: its columns do not say so before the next `refresh`."""
         self.stale.add(row)
         self._fresh.pop(row, None)
         found = self.in_hand.get(row)
         if found is None:
-            packed = self.packed[row]
-            assert packed is not None
-            found = self.in_hand[row] = unstow(packed)
-        columns = self.columns
-        if columns.more[row]:
-            (event,) = found[1].open
-            event.reports += int(columns.more[row])
-            event.span.include(int(columns.first_ms[row]))
-            event.span.include(int(columns.last_ms[row]))
-            event.source_count = int(columns.sources[row])
-            columns.more[row] = 0
+            found = self.in_hand[row] = self._unpacked(row)
         return found
+
+    def _unpacked(self, row: int) -> tuple[Address, Slot]:
+        packed, more = self.packed[row], int(self.columns.more[row])
+        assert packed is not None
+        at, slot = unstow(packed)
+        if more:
+            self._add_counted(slot, row, more)
+        return at, slot
+
+    def _add_counted(self, slot: Slot, row: int, reports: int) -> None:
+        """To the one event in a slot, of which the columns have the rest."""
+        (event,) = slot.open
+        event.reports += reports
+        event.span.include(int(self.columns.first_ms[row]))
+        event.span.include(int(self.columns.last_ms[row]))
+        event.source_count = int(self.columns.sources[row])
+
+    def count(self, rows: Ints, sums: Sums) -> None:
+        """Count messages that change nothing else, about the one event in each of these slots."""
+        columns = self.columns
+        columns.more[rows] += sums.count
+        columns.first_ms[rows] = np.minimum(columns.first_ms[rows], sums.lowest_ms)
+        columns.last_ms[rows] = np.maximum(columns.last_ms[rows], sums.highest_ms)
+        columns.sources[rows] += sums.sources
+        self.counted.append(rows)
+        for at in np.flatnonzero(np.isin(rows, list(self.in_hand))).tolist() if self.in_hand else ():
+            row = int(rows[at])
+            self._add_counted(self.in_hand[row][1], row, int(sums.count[at]))
 
     def place(self, broker: str, topic: str) -> int:
         at = (broker, topic)
@@ -203,17 +203,11 @@ class PackedMemory:
         self.forgotten.update(dict.fromkeys(emptied, ()))
 
     def _add(self, number: int, at: Address, slot: Slot) -> int:
-        row = self._lay(number, at)
-        self.in_hand[row] = (at, slot)
-        return row
-
-    def _lay(self, number: int, at: Address) -> int:
-        row = len(self.packed)
+        row = self._rows[number] = len(self.packed)
         self.packed.append(None)
         self.columns.grow(row + 1)
-        self.columns.hash[row] = number
-        self.columns.place[row] = self.place(at.broker, at.topic)
-        self._rows[number] = row
+        self.columns.hash[row], self.columns.place[row] = number, self.place(at.broker, at.topic)
+        self.in_hand[row] = (at, slot)
         return row
 
     def _is_used(self, row: int) -> bool:
@@ -264,7 +258,7 @@ class PackedMemory:
         at, slot = self.in_hand.pop(row)
         self._fresh[row] = self._numbers(row, at, slot, topic)
         self.stale.discard(row)
-        self.packed[row] = stow(at, slot)
+        self.packed[row], self.columns.more[row] = stow(at, slot), 0
 
     def reserve(self, rows: int) -> None:
         """So many may be kept soon that are not here yet."""
@@ -290,6 +284,7 @@ class PackedMemory:
         assert not self.stale, "what became of the slots in hand is not in their columns"
         for row, (at, slot) in self.in_hand.items():
             self.packed[row] = stow(at, slot)
+        self.columns.more[list(self.in_hand)] = 0
         self.in_hand.clear()
         self._rows.settle()
 
@@ -323,7 +318,7 @@ class PackedMemory:
         """Hold the columns and tables to the slots; `AssertionError` where they differ. Timers follow from the plan."""
         for row, packed in enumerate(self.packed):
             if self._is_used(row):
-                at, slot = self.in_hand.get(row) or unstow(packed or b"")
+                at, slot = self.in_hand.get(row) or self._unpacked(row)
                 assert self.columns.hash[row] == event_hash(self.secret, at), (row, at)
                 assert self.places[self.columns.place[row]] == at.place, (row, at)
                 if row not in self.stale:
@@ -346,11 +341,8 @@ class PackedMemory:
         for event in slot.open[:1]:
             assert says["salt"] == salt_of(event), (row, says, slot)
             assert says["entered_ms"] in (0, event.entered_ms), (row, says, slot)
-            # What was counted here, and not yet in the event, only widens what that says.
-            wider_ms = (event.span.first_ms - says["first_ms"], says["last_ms"] - event.span.last_ms)
-            widened = (*wider_ms, says["sources"] - event.source_count)
-            assert min(widened) >= 0, (row, says, slot)
-            assert says["more"] or not any(widened), (row, says, slot)
+            assert (says["first_ms"], says["last_ms"]) == (event.span.first_ms, event.span.last_ms), (row, says, slot)
+            assert says["sources"] == event.source_count, (row, says, slot)
             if row not in self.forgotten:
                 assert says["sources"] == len(self.sources.of(row, says["salt"])), (row, says, slot)
 

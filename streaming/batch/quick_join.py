@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import TypeAlias
 
+from streaming.batch.arrays import NO_SOURCE
 from streaming.batch.desk import BatchDesk
 from streaming.batch.ground import Ground
 from streaming.batch.hashing import salt_of
 from streaming.batch.report import Report
-from streaming.batch.rows import NO_SOURCE
 from streaming.broker import gathering
 from streaming.broker.room import make_room
 from streaming.broker.state import Slot

@@ -43,7 +43,7 @@ def reports_of(rows: Rows, judged: Judged, positions: Ints) -> list[Report]:
     columns = (
         *(index, positions, rows.event[index], rows.kafka_topic[index], rows.partition[index], rows.offset[index]),
         *(rows.append_ms[index], judged.published_ms[positions], judged.source[positions], judged.unknown_facts[positions]),
-        *(judged.reports[positions], judged.sources[positions], judged.first_ms[positions], judged.last_ms[positions]),
+        *(column[positions] for column in judged.so_far),
     )
     messages = rows.message[index].tolist()
     ids = [message.message_id for message in messages]

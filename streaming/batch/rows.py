@@ -1,4 +1,5 @@
-"""The records of a bucket in one batch, as columns, in the order of the log."""
+"""The records of a bucket in one batch, as columns, in the order of the log: Avro is read all at once, JSON by the one strict
+reader there is."""
 
 from __future__ import annotations
 
@@ -8,19 +9,29 @@ from typing import Any
 
 import numpy as np
 
-from streaming.batch.arrays import Bools, Ints, Objects, running_max, slices, starts_of
+from streaming.batch.arrays import NO_SOURCE, NOT_SAID, Bools, Ints, Objects, running_max, slices, starts_of
+from streaming.batch.avro_reader import read_avro
+from streaming.batch.hashing import event_hash, fact_hashes
 from streaming.batch.texts import Texts
+from streaming.model.address import Address
 from streaming.model.entry import Entry, Origin
 from streaming.wire.inputs import MARK, MESSAGE, TICK
+from streaming.wire.message import MessageLimits, decode_message
 from streaming.wire.record import Record
+from tidings import names
+from tidings.errors import BadMessage
+from tidings.message import Message
+from tidings.values import source_digest
 
 KINDS = (MESSAGE, MARK, TICK)
 """Kinds of records by their numbers."""
 IS_MESSAGE = KINDS.index(MESSAGE)
 
-NOT_SAID = -1
-"""Stands for a published time that the publisher did not state; real ones are not negative."""
-NO_SOURCE = 0
+COLUMNS = ("kind", "kafka_topic", "partition", "offset", "append_ms", "record_key", "value", "event")
+"""What routing gives of each record: as it stands in the log, and the number of the event that it is about; 0 for none."""
+
+_TYPES = {"kafka_topic": object, "record_key": object, "value": object}
+"""Bytes stay bytes only as objects."""
 
 
 @dataclass(slots=True)
@@ -80,47 +91,74 @@ class Rows:
         return self.record(int(np.flatnonzero(at)[0])).entry
 
 
-def in_log_order(columns: Mapping[str, Any], facts: Ints, count: Ints, texts: Texts) -> Rows:
-    """Rows by append time across partitions, and by offset within each, as `streaming.wire.inputs.in_log_order` has them.
+def rows_of(columns: Mapping[str, Any], limits: MessageLimits, secret: str) -> Rows:
+    """The rows of a batch; of messages, also the numbers that say what they state."""
+    raw = {name: np.asarray(columns[name], dtype=_TYPES.get(name, np.int64)) for name in COLUMNS}
+    order = _log_order(raw)
+    raw = {name: column[order] for name, column in raw.items()}
+    avro, json = _messages(raw)
+    read = read_avro(raw["value"][avro].tolist(), raw["event"][avro], limits, secret)
+    opened = _read_json(raw, json, limits, secret)
+    size = len(order)
+    plain, source, published_ms = np.zeros(size, dtype=bool), np.full(size, NO_SOURCE), np.full(size, NOT_SAID)
+    plain[avro], source[avro], published_ms[avro] = read.plain, read.source, read.published_ms
+    count, text = np.zeros(size, dtype=np.int64), np.full(size, -1)
+    count[avro], text[avro[read.plain]] = read.count, np.flatnonzero(read.plain)
+    message = np.full(size, None, dtype=object)
+    for index, (each, facts) in opened.items():
+        plain[index], message[index], count[index] = True, each, len(facts)
+        source[index], published_ms[index] = numbers_of(each)
+    starts = starts_of(count)
+    flat = np.empty(starts[-1], dtype=np.int64)
+    flat[slices(starts, avro)] = read.facts
+    for index, (_, facts) in opened.items():
+        flat[starts[index] : starts[index + 1]] = facts
+    said = {"plain": plain, "source": source, "published_ms": published_ms, "message": message, "text": text}
+    return Rows(**raw, **said, facts=flat, starts=starts, texts=read.texts)
 
-    ``facts`` are those of all rows, one after the other as the rows come; ``count`` says how many each row has.
-    """
-    kafka_topic = _objects(columns["kafka_topic"])
-    code_of = {name: number for number, name in enumerate(sorted(set(kafka_topic.tolist())))}
-    topic_code = np.fromiter(map(code_of.__getitem__, kafka_topic), dtype=np.int64, count=len(kafka_topic))
-    partition, offset = _ints(columns["partition"]), _ints(columns["offset"])
-    append_ms = _ints(columns["append_ms"])
-    place = np.lexsort((offset, partition, topic_code))
-    code, part = topic_code[place], partition[place]
-    new = np.ones(len(place), dtype=bool)
-    new[1:] = (code[1:] != code[:-1]) | (part[1:] != part[:-1])
+
+def _log_order(raw: Mapping[str, Any]) -> Ints:
+    """By append time across partitions, and by offset within each, as `streaming.wire.inputs.in_log_order` has them."""
+    kafka_topics = raw["kafka_topic"].tolist()
+    code_of = {name: number for number, name in enumerate(sorted(set(kafka_topics)))}
+    topic = np.fromiter(map(code_of.__getitem__, kafka_topics), dtype=np.int64, count=len(kafka_topics))
+    partition, offset, append_ms = raw["partition"], raw["offset"], raw["append_ms"]
+    place = np.lexsort((offset, partition, topic))
+    begins = np.ones(len(place), dtype=bool)
+    begins[1:] = (np.diff(topic[place]) != 0) | (np.diff(partition[place]) != 0)
     time_ms = np.empty_like(append_ms)
-    time_ms[place] = running_max(append_ms[place], new)
-    order = np.lexsort((offset, partition, topic_code, time_ms))
-    kind = _ints(columns["kind"])[order]
-    return Rows(
-        kind=kind,
-        kafka_topic=kafka_topic[order],
-        partition=partition[order],
-        offset=offset[order],
-        append_ms=append_ms[order],
-        record_key=_objects(columns["record_key"])[order],
-        value=_objects(columns["value"])[order],
-        plain=np.asarray(columns["plain"], dtype=bool)[order] & (kind == IS_MESSAGE),
-        event=_ints(columns["event"])[order],
-        source=_ints(columns["source"])[order],
-        published_ms=_ints(columns["published_ms"])[order],
-        facts=facts[slices(starts_of(count), order)],
-        starts=starts_of(count[order]),
-        message=_objects(columns["message"])[order],
-        text=_ints(columns["text"])[order],
-        texts=texts,
-    )
+    time_ms[place] = running_max(append_ms[place], begins)
+    return np.lexsort((offset, partition, topic, time_ms))
 
 
-def _ints(column: Any) -> Ints:
-    return np.asarray(column, dtype=np.int64)
+def _messages(raw: Mapping[str, Any]) -> tuple[Ints, list[int]]:
+    """Where publications stand whose event is known: those in Avro, and those in JSON."""
+    index = np.flatnonzero((raw["kind"] == IS_MESSAGE) & (raw["event"] != 0))
+    of_publishers = {name for name in set(raw["kafka_topic"].tolist()) if names.sender_of(name) is None}
+    published = np.fromiter(map(of_publishers.__contains__, raw["kafka_topic"][index]), dtype=bool, count=len(index))
+    index = index[published]
+    in_json = np.array([value[:1] == b"{" for value in raw["value"][index]], dtype=bool)
+    return index[~in_json], index[in_json].tolist()
 
 
-def _objects(column: Any) -> Objects:
-    return np.asarray(column, dtype=object)
+def _read_json(
+    raw: Mapping[str, Any], rows: list[int], limits: MessageLimits, secret: str
+) -> dict[int, tuple[Message, list[int]]]:
+    """Messages with the numbers of their facts, by row. One that cannot be read, or is not about the event it was routed by, is
+    left out: it is opened again, and refused, in its turn."""
+    found = {}
+    for index in rows:
+        try:
+            message = decode_message(bytes(raw["value"][index]), limits)
+        except BadMessage:
+            continue
+        number = int(raw["event"][index])
+        if event_hash(secret, Address(names.broker_of(raw["kafka_topic"][index]), message.topic, message.key)) == number:
+            found[index] = message, fact_hashes(number, message.fields)
+    return found
+
+
+def numbers_of(message: Message) -> tuple[int, int]:
+    """Source and published time as columns have them."""
+    source = NO_SOURCE if message.source is None else source_digest(message.source)
+    return source, NOT_SAID if message.published_ms is None else message.published_ms

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from streaming.batch.arrays import Bools, Ints
-from streaming.batch.desk import BatchDesk
+from streaming.batch.columns import is_one
+from streaming.batch.desk import BatchDesk, Handling
 from streaming.batch.ground import Grounds
 from streaming.batch.hashing import salt_of
 from streaming.batch.judge import Judged
-from streaming.batch.memory import is_one
 from streaming.batch.planner import fits, sums_of
 from streaming.model.event import OpenEvent
 
@@ -69,7 +69,7 @@ class Tracks:
             track.cursor = track.end
 
 
-def count_run(desk: BatchDesk, grounds: Grounds, judged: Judged, append_ms: Ints, track: Track, start: int, until: int) -> int:
+def count_run(desk: BatchDesk, grounds: Grounds, judged: Judged, track: Track, start: int, until: int) -> int:
     """Count messages from ``start`` on, up to the first before which a timer fires. Returns where it came to."""
     if track.odd or track.row < 0:
         return start
@@ -79,7 +79,7 @@ def count_run(desk: BatchDesk, grounds: Grounds, judged: Judged, append_ms: Ints
         return start
     found = slot.open[0]
     # Most runs are of a few messages, and numpy would take longer to begin than to look at them.
-    appended = append_ms[start:until].tolist()
+    appended = judged.append_ms[start:until].tolist()
     next_ms = slot.next_ms(ground.topic)
     if max(appended, default=next_ms) >= next_ms:
         until = start + next((place for place, ms in enumerate(appended) if ms >= next_ms), 0)
@@ -115,38 +115,31 @@ def _count_sources(desk: BatchDesk, judged: Judged, found: OpenEvent, start: int
     return True
 
 
-def absorb_all(desk: BatchDesk, grounds: Grounds, judged: Judged, append_ms: Ints, tracks: Tracks, done: Collection[int]) -> int:
-    """Enter, in columns, what is left of all events that nothing unusual has happened to, and that are not done with. Returns how
-    many messages that were.
+def absorb_all(desk: BatchDesk, grounds: Grounds, judged: Judged, tracks: Tracks, done: Collection[int]) -> None:
+    """Enter, in columns, what is left of all events that nothing unusual has happened to, and that are not done with.
 
     Of an event that nothing was opened for, that is everything. The shelf's columns must say what became of the others.
     """
     row, cursor, salt, untouched = tracks.columns()
     cursor[list(done)] = judged.starts[1:][list(done)]
     left = np.flatnonzero(cursor < judged.starts[1:])
-    left = left[untouched[left] | _go_on(desk, grounds, judged, append_ms, salt, row, cursor, left)]
+    left = left[untouched[left] | _go_on(desk, grounds, judged, salt, row, cursor, left)]
     if not len(left):
-        return 0
-    row, columns = row[left], desk.shelf.columns
-    sums = sums_of(judged, append_ms, cursor[left])
-    columns.more[row] += sums.count
-    columns.first_ms[row] = np.minimum(columns.first_ms[row], sums.lowest_ms)
-    columns.last_ms[row] = np.maximum(columns.last_ms[row], sums.highest_ms)
-    columns.sources[row] += sums.sources
-    desk.shelf.counted.append(row)
-    by_place = np.bincount(columns.place[row], weights=sums.count).astype(np.int64)
+        return
+    row, sums = row[left], sums_of(judged, cursor[left])
+    desk.shelf.count(row, sums)
+    by_place = np.bincount(desk.shelf.columns.place[row], weights=sums.count).astype(np.int64)
     for place in np.flatnonzero(by_place).tolist():
         desk.enter_known(*desk.shelf.places[place], int(by_place[place]))
     note_sources(desk, judged, left, row, cursor[left])
     tracks.all_counted(left[~untouched[left]])
-    return int(sums.count.sum())
+    desk.ways[Handling.COUNTED] += int(sums.count.sum())
 
 
 def _go_on(
     desk: BatchDesk,
     grounds: Grounds,
     judged: Judged,
-    append_ms: Ints,
     salt: Ints,
     row: Ints,
     cursor: Ints,
@@ -159,7 +152,7 @@ def _go_on(
     if not found.any():
         return found
     gathered = np.array([grounds.at(*place).gathers for place in shelf.places])
-    sums = sums_of(judged, append_ms, cursor[events])
+    sums = sums_of(judged, cursor[events])
     found &= gathered[columns.place[here]] & (columns.next_ms[here] > sums.latest_ms)
     found &= (sums.earliest_ms >= columns.entered_ms[here]) & fits(shelf, grounds, desk.rules, here, sums)
     for at in np.flatnonzero(found & (sums.sources > 0)).tolist() if desk.noted else ():

@@ -15,17 +15,16 @@ from typing import Any
 import pandas as pd
 from pyspark import TaskContext
 
-from streaming.batch.course import Handling
-from streaming.batch.engine import process
+from streaming.batch.desk import Handling
+from streaming.batch.engine import EngineSettings, process
 from streaming.batch.first_note import read_seed
-from streaming.batch.reading import COLUMNS, rows_of
-from streaming.batch.rows import Rows
-from streaming.batch.segment import EngineSettings
-from streaming.batch.store import Bucket, read_note, store_of
+from streaming.batch.rows import COLUMNS, Rows, rows_of
+from streaming.batch.store import Bucket, Store, read_note, store_of
 from streaming.broker.progress import clocked
 from streaming.broker.state import Rules
 from streaming.broker.wishes import is_news, wish_ms
 from streaming.model.books import Books
+from streaming.model.outputs import Output
 from streaming.spark import at_hand, homes, ways
 from streaming.spark.ways import Ways
 from streaming.wire.books import books_records
@@ -70,6 +69,18 @@ class _Kept:
     wished_ms: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A bucket that a batch begins with."""
+
+    store: Store
+    kept: _Kept
+    told: dict[str, dict[str, Any]]
+    """The books of its brokers as everybody was told them."""
+    gone: list[tuple[str, int]]
+    """Brokers and numbers of buckets that are part of this one now."""
+
+
 def bucket_function(settings: BucketSpec) -> Callable[[Any, Iterable[pd.DataFrame], Any], Iterator[pd.DataFrame]]:
     """The stateful function of one bucket."""
 
@@ -81,42 +92,56 @@ def bucket_function(settings: BucketSpec) -> Callable[[Any, Iterable[pd.DataFram
 
 def run_bucket(settings: BucketSpec, number: int, frames: list[pd.DataFrame], group_state: Any) -> Iterator[pd.DataFrame]:
     """Take in what a batch has for a bucket."""
-    store = store_of(Path(settings.state_dir), number, settings.secret, settings.rules.bounds)
-    seed = None if group_state.exists else read_seed(store.folder)
-    noted = bytes(group_state.get[0]) if group_state.exists else seed.note if seed else None
-    note = read_note(noted) if noted is not None else None
-    here = EVENTS, settings.state_dir, number
-    kept: _Kept | None = at_hand.take(here)
-    # Another worker may have had the bucket since, and said something else.
-    wished_ms = kept.wished_ms if kept and note and kept.bucket.note.name == note.name else None
-    bucket = store.open(note, kept.bucket if kept else None)
-    state = bucket.state
-    # What a seed says of the books, nobody has been told.
-    before = {} if seed else {broker: books.to_dict() for broker, books in state.books.items()}
-    state.changed = False
+    opened = _open(settings, number, group_state)
+    bucket = opened.kept.bucket
+    bucket.state.changed = False
     # A batch makes many objects and no cycles: looking for those would cost a third of its time.
     with no_collection():
         rows = _rows(frames, settings)
         handled: Counter[Handling] = Counter()
-        outputs = process(state, bucket.shelf, rows, _setting(settings, number), handled)
+        outputs = process(bucket.state, bucket.shelf, rows, _setting(settings, number), handled)
         ways.count(settings.ways, handled)
         bucket.shelf.pack()
-        if state.changed or not group_state.exists:
-            group_state.update((store.save(bucket),))
-        service = str(settings.ticker.service)
-        records = [*to_records(outputs, service, number, rows.entry_at), *books_records(service, number, before, state.books)]
-        plan, rules = load_plan(settings, state.version), replace(settings.rules, bucket_index=number)
-        if plan.windowed_topics:
-            # After all that it offers: a bucket's records are written in their order.
-            records.append(clock_record(service, clocked(state, plan, rules)))
-        if is_news(wants_ms := wish_ms(state, plan, rules, outputs), wished_ms, state.clock_ms):
-            wished_ms = wants_ms
-            records.append(wish_record(service, number, wants_ms))
-        records += [record for gone in (seed.gone if seed else ()) for record in _empty_books(service, *gone)]
-        at_hand.keep(here, partition_of_task(), _Kept(bucket, wished_ms))
+        if bucket.state.changed or not group_state.exists:
+            group_state.update((opened.store.save(bucket),))
+        records = [*to_records(outputs, str(settings.ticker.service), number, rows.entry_at)]
+        records += _said_of_itself(settings, number, opened, outputs)
+        at_hand.keep(here := (EVENTS, settings.state_dir, number), partition_of_task(), opened.kept)
         at_hand.forget_others(here, homes.is_elsewhere)
     if records:
         yield pd.DataFrame(records, columns=OUTPUT_COLUMNS)
+
+
+def _open(settings: BucketSpec, number: int, group_state: Any) -> _Opened:
+    """The bucket that Spark's state has a note of: the one at hand, if that is an earlier form of it."""
+    store = store_of(Path(settings.state_dir), number, settings.secret, settings.rules.bounds)
+    seed = None if group_state.exists else read_seed(store.folder)
+    noted = bytes(group_state.get[0]) if group_state.exists else seed.note if seed else None
+    note = read_note(noted) if noted is not None else None
+    kept: _Kept | None = at_hand.take((EVENTS, settings.state_dir, number))
+    # Another worker may have had the bucket since, and said something else.
+    wished_ms = kept.wished_ms if kept and note and kept.bucket.note.name == note.name else None
+    bucket = store.open(note, kept.bucket if kept else None)
+    # What a seed says of the books, nobody has been told.
+    told = {} if seed else {broker: books.to_dict() for broker, books in bucket.state.books.items()}
+    return _Opened(store, _Kept(bucket, wished_ms), told, seed.gone if seed else [])
+
+
+def _said_of_itself(settings: BucketSpec, number: int, opened: _Opened, outputs: list[Output]) -> Iterator[Outgoing]:
+    """The books where they changed, how far the bucket is, and when it next wants to be woken."""
+    kept, service, rules = opened.kept, str(settings.ticker.service), replace(settings.rules, bucket_index=number)
+    state = kept.bucket.state
+    plan = load_plan(settings, state.version)
+    yield from books_records(service, number, opened.told, state.books)
+    if plan.windowed_topics:
+        # After all that it offers: a bucket's records are written in their order.
+        yield clock_record(service, clocked(state, plan, rules))
+    if is_news(wants_ms := wish_ms(state, plan, rules, outputs), kept.wished_ms, state.clock_ms):
+        kept.wished_ms = wants_ms
+        yield wish_record(service, number, wants_ms)
+    for broker, bucket in opened.gone:
+        # Nothing at all would not do: whoever reads on from before would still count what it had.
+        yield from books_records(service, bucket, {}, {broker: Books()})
 
 
 def partition_of_task() -> int | None:
@@ -134,11 +159,6 @@ def _rows(frames: list[pd.DataFrame], settings: BucketSpec) -> Rows:
 def _setting(settings: BucketSpec, number: int) -> EngineSettings:
     rules = replace(settings.rules, bucket=f"{settings.ticker.service}/{number}", bucket_index=number)
     return EngineSettings(lambda version: load_plan(settings, version), rules, settings.limits, settings.ticker)
-
-
-def _empty_books(service: str, broker: str, bucket: int) -> Iterator[Outgoing]:
-    """For a bucket that is no more. Nothing at all would not do: whoever reads on from before would still count what it had."""
-    return books_records(service, bucket, {}, {broker: Books()})
 
 
 @lru_cache(maxsize=8)

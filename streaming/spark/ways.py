@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from streaming.batch.course import Handling
+from streaming.batch.desk import Handling
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

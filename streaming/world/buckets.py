@@ -8,12 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from streaming.batch.engine import process
+from streaming.batch.engine import EngineSettings, process
 from streaming.batch.hashing import event_hash
-from streaming.batch.reading import COLUMNS, rows_of
 from streaming.batch.resplit import resplit
-from streaming.batch.rows import KINDS
-from streaming.batch.segment import EngineSettings
+from streaming.batch.rows import COLUMNS, KINDS, rows_of
 from streaming.batch.store import Bucket, Store, read_note
 from streaming.broker.state import BucketState
 from streaming.broker.step import step

@@ -129,6 +129,16 @@ def test_only_events_are_read_on_where_a_migration_says(tmp_path: Path, monkeypa
     assert begun == [("events", False, '{"publish.b1": {"0": 7, "1": -2}}'), ("windows", False, "earliest")]
 
 
+def test_workers_are_watched_for_the_pipeline_that_reads_ticks_unless_there_is_no_limit(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("service.queries.starting_offsets", lambda *_: "earliest")
+    monkeypatch.setattr("service.queries.start", lambda *_, **__: Query())
+    spec = SimpleNamespace(bucket=SimpleNamespace(rules=Rules()))
+    watched = Launcher(None, 1, spec, None, None, None, 60.0)  # type: ignore[arg-type]
+    assert watched.launch(EVENTS)._stall is not None
+    assert watched.launch(WINDOWS)._stall is None
+    assert replace(watched, stall_s=0.0).launch(EVENTS)._stall is None
+
+
 def test_each_says_of_its_last_batch_under_its_name():
     queries = started(events=Query(progress=BATCH))
     batch = {"id": 7, "rows": 12, "seconds": 0.25, "watermark_timestamp_seconds": 5.0}

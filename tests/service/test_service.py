@@ -17,7 +17,7 @@ from clients.subscriber import Subscriber
 from producers.publisher import Publisher
 from service.directory.directory import ServiceDirectory
 from service.profile.samplers import daemons_below
-from streaming.batch.course import Handling
+from streaming.batch.desk import Handling
 from streaming.wire.message import encode_message
 from streaming.world.records import subscription, topic
 from testing.service import RunningService, wait_for

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from service.supervisor import SupervisedQuery, cause_of, words_of
+from service.supervisor import Stall, SupervisedQuery, cause_of, words_of
 from service.watch.advice import advice_for
 
 
@@ -237,11 +237,10 @@ class Crew:
 class Watch:
     """A query and its workers, second by second."""
 
-    def __init__(self, stall_s: float = 10, unread_s: Callable[[], float] = lambda: math.inf) -> None:
+    def __init__(self, unread_s: Callable[[], float] = lambda: math.inf) -> None:
         self.crew, self.query, self.now_s = Crew(), Query(None), 0.0
-        self.supervised = SupervisedQuery(
-            lambda _: self.query, now_s=lambda: self.now_s, workers=self.crew, stall_s=stall_s, unread_s=unread_s
-        )
+        stall = Stall(self.crew, 10, unread_s, self.now_s)
+        self.supervised = SupervisedQuery(lambda _: self.query, now_s=lambda: self.now_s, stall=stall)
 
     def pass_s(self, seconds: int, *, batches: bool = False, work: float = 0.0) -> None:
         for _ in range(seconds):
@@ -282,12 +281,6 @@ def test_a_daemon_that_looks_around_is_not_at_work():
 def test_idle_workers_of_a_query_that_goes_on_are_left_alone():
     watch = Watch()
     watch.pass_s(1000, batches=True)
-    assert watch.crew.ended == 0
-
-
-def test_no_limit_is_no_watch():
-    watch = Watch(stall_s=0)
-    watch.pass_s(1000)
     assert watch.crew.ended == 0
 
 

@@ -78,7 +78,8 @@ def ticking() -> tuple[Ticker, Producer, dict[str, int]]:
 
 def ticking_each(tick_ms: int) -> tuple[Ticker, Producer, dict[str, int]]:
     connection, ends = Connection(), dict[str, int]()
-    ticker = Ticker(connection, TickerIdentity("svc", "secret"), tick_ms, frozenset({"b1"}), lambda: ends)  # type: ignore[arg-type]
+    ticker = Ticker(connection, TickerIdentity("svc", "secret"), tick_ms, frozenset({"b1"}))  # type: ignore[arg-type]
+    ticker.tell_progress(lambda: ends)
     ticker.adopt(7, {"publish.b1": 2})
     return ticker, connection.made, ends
 

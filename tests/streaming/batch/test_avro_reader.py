@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streaming.batch.avro_reader import AvroColumns, read_avro
-from streaming.batch.reading import numbers_of
+from streaming.batch.rows import numbers_of
 from streaming.wire import avro
 from streaming.wire.message import MessageLimits, decode_message, encode_message
 from tidings.errors import BadMessage

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streaming.batch.columns import Ends
-from streaming.batch.memory import end_of
+from streaming.batch.columns import Ends, end_of
 from streaming.broker.state import Ahead, Slot
 from streaming.broker.state_codec import pack_slot, packed_tombstone
 from streaming.model.address import Address

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streaming.batch.arrays import NO_SOURCE, NOT_SAID
 from streaming.batch.hashing import event_hash, fact_hashes, salt_of
 from streaming.batch.judge import judge
 from streaming.batch.memory import PackedMemory
-from streaming.batch.rows import IS_MESSAGE, NO_SOURCE, NOT_SAID, Rows
+from streaming.batch.rows import IS_MESSAGE, Rows
 from streaming.batch.texts import no_texts
 from streaming.broker.state import Slot
 from streaming.model.address import Address

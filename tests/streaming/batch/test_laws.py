@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streaming.batch.course import Handling
+from streaming.batch.desk import Handling
 from streaming.broker.state import Rules
 from streaming.world.buckets import log_of, plainly
 from streaming.world.one_broker import Script

@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+from streaming.batch.columns import is_one
 from streaming.batch.desk import BatchDesk
 from streaming.batch.ground import Ground
 from streaming.batch.hashing import event_hash, salt_of
-from streaming.batch.memory import PackedMemory, is_one
+from streaming.batch.memory import PackedMemory
 from streaming.batch.quick_join import adds, opens, restated
-from streaming.batch.reading import numbers_of
 from streaming.batch.report import Report
+from streaming.batch.rows import numbers_of
 from streaming.batch.stowing import stow, unstow
 from streaming.broker.desk import Desk
 from streaming.broker.state import BucketState, Rules

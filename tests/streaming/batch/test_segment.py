@@ -11,12 +11,11 @@ import pytest
 from msgspec import structs
 
 from streaming.batch.brief import read_brief
-from streaming.batch.course import Handling, Why
-from streaming.batch.desk import BatchDesk
+from streaming.batch.desk import BatchDesk, Handling
+from streaming.batch.engine import EngineSettings, Segment
 from streaming.batch.memory import PackedMemory
-from streaming.batch.reading import rows_of
-from streaming.batch.rows import IS_MESSAGE
-from streaming.batch.segment import EngineSettings, Segment
+from streaming.batch.planner import Why
+from streaming.batch.rows import IS_MESSAGE, rows_of
 from streaming.broker.state import BucketState, Rules
 from streaming.broker.step import start
 from streaming.model.outputs import Decided, Output, PutAside, Tell, WrittenTell
@@ -51,7 +50,6 @@ class Bench:
         start(state, (each for found in self.inputs.values() for each in found))
         self.desk = BatchDesk(state, self.script.plan_at, self.script.rules, shelf=self.shelf)
         self._at = 0
-        self.ways: Counter[Handling] = Counter()
         self.reasons: Counter[Why] = Counter()
         self.plans: list[str] = []
 
@@ -61,13 +59,16 @@ class Bench:
         setting = EngineSettings(self.script.plan_at, self.script.rules, LIMITS, TICKER)
         part = Segment(self.desk, self.rows, self._at, hi, self.inputs, setting)
         part.run()
-        self.ways += part.ways
         self.reasons += part.course.reasons()
         self.plans.append(str(part.course))
         self._at = hi
         self.shelf.pack()
         self.shelf.validate(self.desk.plan)
         return self
+
+    @property
+    def ways(self) -> Counter[Handling]:
+        return self.desk.ways
 
     @property
     def opened(self) -> int:

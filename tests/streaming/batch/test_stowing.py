@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from streaming.batch.brief import brief_of, is_brief, read_brief, write_brief
-from streaming.batch.memory import end_of
+from streaming.batch.columns import end_of
 from streaming.batch.squeeze import squeeze
 from streaming.batch.stowing import stow, stowed_tombstone, unstow
 from streaming.broker.state import Slot

@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 from pyspark.cloudpickle import dumps, loads
 
-from streaming.batch.reading import COLUMNS
-from streaming.batch.rows import KINDS
+from streaming.batch.rows import COLUMNS, KINDS
 from streaming.batch.store import Store
 from streaming.broker.state import Rules
 from streaming.model.windows import Clocked

@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 
 from service.kafka.jars import spark_jars
 from service.kafka.java import Java
+from streaming.batch.arrays import NO_SOURCE, NOT_SAID
 from streaming.batch.hashing import event_hash
-from streaming.batch.reading import COLUMNS, rows_of
-from streaming.batch.rows import KINDS, NO_SOURCE, NOT_SAID, Rows
+from streaming.batch.rows import COLUMNS, KINDS, Rows, rows_of
 from streaming.batch.shuffle import labels_of
 from streaming.model.address import Address
 from streaming.model.event import Span
