@@ -51,7 +51,10 @@ def deal(records: DataFrame, spec: BucketSpec, partitions: int) -> DataFrame:
 
 
 def routed(records: DataFrame, routing: Routing) -> DataFrame:
-    """Kafka records with the bucket they belong to; ticks and marks go to every bucket, also ticks of other services."""
+    """Kafka records with the bucket they belong to; ticks and marks go to every bucket, also ticks of other services.
+
+    Headers cross with them if the source brings any (`BucketSpec.headers`).
+    """
     is_clock = F.col("topic") == names.CLOCK
     is_link = F.col("topic").startswith(names.LINK)
     is_mark = F.col("value").startswith(F.lit(MARK_START))
@@ -60,6 +63,7 @@ def routed(records: DataFrame, routing: Routing) -> DataFrame:
     fits = F.length("value") <= routing.limits.message_bytes
     is_avro = F.when(is_link, _starts_with("link")).otherwise(fits & _starts_with("message"))
     is_json = ~is_link & fits & F.col("value").startswith(F.lit(b"{"))
+    headers = ["headers"] if "headers" in records.columns else []
     raw = records.select(
         kind.cast("tinyint").alias("kind"),
         F.col("topic").alias("kafka_topic"),
@@ -68,6 +72,7 @@ def routed(records: DataFrame, routing: Routing) -> DataFrame:
         F.unix_millis("timestamp").alias("append_ms"),
         _cut(F.col("key"), _MOST_KEY_BYTES).alias("record_key"),
         _cut(F.col("value"), MOST_VALUE_BYTES).alias("value"),
+        *headers,
         F.when(is_message & is_avro, F.lit(avro.HEADER_BYTES + 1)).alias("next"),
         F.when(is_message & is_json, F.col("value").cast("string")).alias("json"),
     )
@@ -89,6 +94,7 @@ def routed(records: DataFrame, routing: Routing) -> DataFrame:
         "record_key",
         "value",
         "event",
+        *headers,
     )
 
 

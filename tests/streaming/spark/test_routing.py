@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
@@ -17,13 +18,16 @@ from streaming.batch.arrays import NO_SOURCE, NOT_SAID
 from streaming.batch.hashing import event_hash
 from streaming.batch.rows import COLUMNS, KINDS, Rows, rows_of
 from streaming.batch.shuffle import labels_of
+from streaming.broker.state import Rules
 from streaming.model.address import Address
 from streaming.model.event import Span
 from streaming.model.links import EventNews, Stamp
+from streaming.spark.events import BucketSpec
+from streaming.spark.pipelines import EVENTS
 from streaming.spark.routing import Routing, routed
 from streaming.spark.session import start_session, stop_session
 from streaming.wire import avro
-from streaming.wire.clock import MARK_START
+from streaming.wire.clock import MARK_START, TickerIdentity
 from streaming.wire.link import encode_link
 from streaming.wire.message import MessageLimits, decode_message, encode_message
 from testing.json_texts import json_messages
@@ -283,3 +287,23 @@ def test_a_record_of_a_link_goes_by_its_topic_and_key_and_is_never_plain(spark):
     found = run(spark, [("link.b2.b1", 0, 0, encode_link(news, Stamp("x", 1))), ("link.b2.b1", 0, 1, VALUES["good"])])
     assert [row.event for row in found] == [event_hash("secret", ("b1", "t", "k")), 0]
     assert not read(found).plain.any()
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_headers_cross_with_the_records_if_they_are_wanted(spark, kafka, wanted):
+    broker = f"headers-{wanted}".lower()
+    publisher = Producer({"bootstrap.servers": kafka.bootstrap})
+    headers = [("trace", b"7"), ("trace", b"8"), ("none", None)]
+    publisher.produce(names.publish_topic(broker), VALUES["good"], b"t/k", headers=headers)
+    publisher.flush(30)
+    spec = BucketSpec(TickerIdentity("svc", "x"), "", "", "secret", Rules(hosted=frozenset({broker})), headers=wanted)
+    source = spark.read.format("kafka").option("kafka.bootstrap.servers", kafka.bootstrap)
+    rows = EVENTS.deal(source.options(**EVENTS.source(spec)).load(), spec, 1).where("kind = 0")
+
+    def tell(bucket):
+        came = [[(each["key"], each["value"]) for each in found] for found in bucket.get("headers", [])]
+        return bucket[["value"]].assign(headers=repr(came))
+
+    found = rows.groupBy("bucket").applyInPandas(tell, "value binary, headers string").collect()
+    assert {bytes(row.value) for row in found} == {VALUES["good"]}
+    assert {row.headers for row in found} == {repr([headers] if wanted else [])}
