@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -307,3 +308,13 @@ def test_headers_cross_with_the_records_if_they_are_wanted(spark, kafka, wanted)
     found = rows.groupBy("bucket").applyInPandas(tell, "value binary, headers string").collect()
     assert {bytes(row.value) for row in found} == {VALUES["good"]}
     assert {row.headers for row in found} == {repr([headers] if wanted else [])}
+
+
+def test_java_compiles_the_code_that_spark_writes_for_it(spark):
+    """It leaves methods of 8,000 bytes and more to its interpreter, which is many times slower."""
+    columns = "topic string, partition int, offset long, value binary, key binary, timestamp timestamp"
+    dealt = routed(spark.createDataFrame([], columns), ROUTING).repartition(2, "bucket")
+    mode = spark.sparkContext._jvm.org.apache.spark.sql.execution.ExplainMode.fromString("codegen")
+    sizes = re.findall(r"maxMethodCodeSize:(\d+)", dealt._jdf.queryExecution().explainString(mode))
+    assert sizes
+    assert max(map(int, sizes)) < 8_000
