@@ -40,7 +40,7 @@ def fact_hashes(event: int, fields: Mapping[str, Value]) -> list[int]:
     In Avro a fact has another number (`avro_reader`). That costs one more look at a fact that is stated both ways.
     """
     seed = event % 2**64
-    return [signed(xxhash.xxh64_intdigest(_text((name, value)), seed)) for name, value in fields.items()]
+    return [signed(xxhash.xxh64_intdigest(_text(fact), seed)) for fact in fields.items()]
 
 
 def salt_of(event: OpenEvent) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -98,21 +99,19 @@ def rows_of(columns: Mapping[str, Any], limits: MessageLimits, secret: str) -> R
     raw = {name: column[order] for name, column in raw.items()}
     avro, json = _messages(raw)
     read = read_avro(raw["value"][avro].tolist(), raw["event"][avro], limits, secret)
-    opened = _read_json(raw, json, limits, secret)
+    opened, messages, stated = _read_json(raw, json, limits, secret)
     size = len(order)
     plain, source, published_ms = np.zeros(size, dtype=bool), np.full(size, NO_SOURCE), np.full(size, NOT_SAID)
     plain[avro], source[avro], published_ms[avro] = read.plain, read.source, read.published_ms
     count, text = np.zeros(size, dtype=np.int64), np.full(size, -1)
     count[avro], text[avro[read.plain]] = read.count, np.flatnonzero(read.plain)
     message = np.full(size, None, dtype=object)
-    for index, (each, facts) in opened.items():
-        plain[index], message[index], count[index] = True, each, len(facts)
-        source[index], published_ms[index] = numbers_of(each)
+    plain[opened], message[opened], count[opened] = True, messages, [len(facts) for facts in stated]
+    source[opened], published_ms[opened] = np.array([*map(numbers_of, messages)], dtype=np.int64).reshape(-1, 2).T
     starts = starts_of(count)
     flat = np.empty(starts[-1], dtype=np.int64)
     flat[slices(starts, avro)] = read.facts
-    for index, (_, facts) in opened.items():
-        flat[starts[index] : starts[index + 1]] = facts
+    flat[slices(starts, opened)] = [*chain.from_iterable(stated)]
     said = {"plain": plain, "source": source, "published_ms": published_ms, "message": message, "text": text}
     return Rows(**raw, **said, facts=flat, starts=starts, texts=read.texts)
 
@@ -131,31 +130,36 @@ def _log_order(raw: Mapping[str, Any]) -> Ints:
     return np.lexsort((offset, partition, topic, time_ms))
 
 
-def _messages(raw: Mapping[str, Any]) -> tuple[Ints, list[int]]:
+def _messages(raw: Mapping[str, Any]) -> tuple[Ints, Ints]:
     """Where publications stand whose event is known: those in Avro, and those in JSON."""
     index = np.flatnonzero((raw["kind"] == IS_MESSAGE) & (raw["event"] != 0))
     of_publishers = {name for name in set(raw["kafka_topic"].tolist()) if names.sender_of(name) is None}
     published = np.fromiter(map(of_publishers.__contains__, raw["kafka_topic"][index]), dtype=bool, count=len(index))
     index = index[published]
     in_json = np.array([value[:1] == b"{" for value in raw["value"][index]], dtype=bool)
-    return index[~in_json], index[in_json].tolist()
+    return index[~in_json], index[in_json]
 
 
 def _read_json(
-    raw: Mapping[str, Any], rows: list[int], limits: MessageLimits, secret: str
-) -> dict[int, tuple[Message, list[int]]]:
-    """Messages with the numbers of their facts, by row. One that cannot be read, or is not about the event it was routed by, is
-    left out: it is opened again, and refused, in its turn."""
-    found = {}
-    for index in rows:
+    raw: Mapping[str, Any], rows: Ints, limits: MessageLimits, secret: str
+) -> tuple[Ints, list[Message], list[list[int]]]:
+    """Rows with their messages and the numbers of their facts. One that cannot be read, or is not about the event it was routed
+    by, is left out: it is opened again, and refused, in its turn."""
+    opened: list[int] = []
+    messages: list[Message] = []
+    stated: list[list[int]] = []
+    columns = rows.tolist(), raw["kafka_topic"][rows].tolist(), raw["value"][rows].tolist(), raw["event"][rows].tolist()
+    broker_of = {kafka_topic: names.broker_of(kafka_topic) for kafka_topic in set(columns[1])}
+    for index, kafka_topic, value, event in zip(*columns, strict=True):
         try:
-            message = decode_message(bytes(raw["value"][index]), limits)
+            message = decode_message(bytes(value), limits)
         except BadMessage:
             continue
-        number = int(raw["event"][index])
-        if event_hash(secret, Address(names.broker_of(raw["kafka_topic"][index]), message.topic, message.key)) == number:
-            found[index] = message, fact_hashes(number, message.fields)
-    return found
+        if event_hash(secret, Address(broker_of[kafka_topic], message.topic, message.key)) == event:
+            opened.append(index)
+            messages.append(message)
+            stated.append(fact_hashes(event, message.fields))
+    return np.array(opened, dtype=np.int64), messages, stated
 
 
 def numbers_of(message: Message) -> tuple[int, int]:

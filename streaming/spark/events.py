@@ -60,6 +60,8 @@ class BucketSpec:
     timing: Timing = field(default_factory=Timing)
     ways: Ways = field(default=None, compare=False, repr=False)
     """Where it is counted which way messages went, if anywhere."""
+    headers: bool = False
+    """Whether the headers of records cross to Python with them. Nobody reads them yet, and a list in each row has its price."""
 
 
 @dataclass(slots=True)

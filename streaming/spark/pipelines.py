@@ -57,7 +57,10 @@ class Pipeline:
 
 EVENTS = Pipeline(
     name="events",
-    source=lambda spec: {"subscribePattern": names.input_pattern(spec.rules.hosted)},
+    source=lambda spec: {
+        "subscribePattern": names.input_pattern(spec.rules.hosted),
+        "includeHeaders": str(spec.headers).lower(),
+    },
     deal=routing.deal,
     logic=events.bucket_function,
     state=events.STATE_SCHEMA,

@@ -1,7 +1,10 @@
 """From Kafka records to buckets, in the JVM: which event a record is about, and so which bucket gets it.
 
-Of Avro only the first two texts are looked at, the topic and the key; of JSON these two are read. Everything else crosses to
-Python as it stands in the log, and is read there. What cannot be read is spread over the buckets by its offset.
+Of Avro only the first two texts are looked at, the topic and the key; in JSON these two are found by their names, and parsed
+only where they are not written plainly. Everything else crosses to Python as it stands in the log, and is read there. What
+cannot be read is spread over the buckets by its offset.
+
+All that is asked of JSON is to be right about what `streaming/wire/message.py` takes: the rest is dead-lettered by any bucket.
 """
 
 from __future__ import annotations
@@ -48,7 +51,10 @@ def deal(records: DataFrame, spec: BucketSpec, partitions: int) -> DataFrame:
 
 
 def routed(records: DataFrame, routing: Routing) -> DataFrame:
-    """Kafka records with the bucket they belong to; ticks and marks go to every bucket, also ticks of other services."""
+    """Kafka records with the bucket they belong to; ticks and marks go to every bucket, also ticks of other services.
+
+    Headers cross with them if the source brings any (`BucketSpec.headers`).
+    """
     is_clock = F.col("topic") == names.CLOCK
     is_link = F.col("topic").startswith(names.LINK)
     is_mark = F.col("value").startswith(F.lit(MARK_START))
@@ -57,6 +63,7 @@ def routed(records: DataFrame, routing: Routing) -> DataFrame:
     fits = F.length("value") <= routing.limits.message_bytes
     is_avro = F.when(is_link, _starts_with("link")).otherwise(fits & _starts_with("message"))
     is_json = ~is_link & fits & F.col("value").startswith(F.lit(b"{"))
+    headers = ["headers"] if "headers" in records.columns else []
     raw = records.select(
         kind.cast("tinyint").alias("kind"),
         F.col("topic").alias("kafka_topic"),
@@ -65,13 +72,13 @@ def routed(records: DataFrame, routing: Routing) -> DataFrame:
         F.unix_millis("timestamp").alias("append_ms"),
         _cut(F.col("key"), _MOST_KEY_BYTES).alias("record_key"),
         _cut(F.col("value"), MOST_VALUE_BYTES).alias("value"),
+        *headers,
         F.when(is_message & is_avro, F.lit(avro.HEADER_BYTES + 1)).alias("next"),
-        F.when(is_message & is_json, F.from_json(F.col("value").cast("string"), "topic string, key string")).alias("json"),
+        F.when(is_message & is_json, F.col("value").cast("string")).alias("json"),
     )
-    named = _with_text(_with_text(raw, "topic"), "key")
-    about = F.coalesce("topic", "json.topic"), F.coalesce("key", "json.key")
-    event = F.xxhash64(F.lit(routing.secret), F.substring_index("kafka_topic", ".", -1), *about)
-    unknown = F.isnull(about[0]) | F.isnull(about[1])
+    named = _with_json(_with_text(_with_text(raw, "topic"), "key"), "topic", "key")
+    event = F.xxhash64(F.lit(routing.secret), F.substring_index("kafka_topic", ".", -1), "topic", "key")
+    unknown = F.isnull("topic") | F.isnull("key")
     hashed = named.withColumn("event", F.when(unknown, F.lit(0)).otherwise(event))
     unreadable = F.xxhash64(F.lit(routing.secret), "offset")
     bucket = F.pmod(F.when(F.col("event") == 0, unreadable).otherwise(F.col("event")), F.lit(routing.buckets)).cast("int")
@@ -87,6 +94,7 @@ def routed(records: DataFrame, routing: Routing) -> DataFrame:
         "record_key",
         "value",
         "event",
+        *headers,
     )
 
 
@@ -116,3 +124,42 @@ def _with_text(rows: DataFrame, name: str) -> DataFrame:
     is_there = (F.col("doubled") % 2 == 0) & (F.col("next") - 1 + length <= F.length("value"))
     text = F.when(is_there, F.substring("value", F.col("next"), length).cast("string"))
     return sized.withColumn(name, text).withColumn("next", F.when(is_there, F.col("next") + length)).drop("word", "doubled")
+
+
+def _with_json(rows: DataFrame, *names_: str) -> DataFrame:
+    """What stands under these names in ``json`` fills what is null: cut out where that is certain, else parsed."""
+    # Each step is a column, so that the next one need not find it again.
+    begun = rows.withColumns({f"before_{name}": F.substring_index("json", f'"{name}"', 1) for name in names_})
+    named = begun.withColumns({f"after_{name}": _after(name) for name in names_})
+    cut = named.withColumns({f"text_{name}": _next_text(F.col(f"after_{name}")) for name in names_})
+    parsed = {name: F.get_json_object("json", f"$.{name}") for name in names_}
+    certain = {name: F.when(_is_certain(name), F.col(f"text_{name}")) for name in names_}
+    return cut.withColumns({name: F.coalesce(name, certain[name], parsed[name]) for name in names_})
+
+
+def _after(name: str) -> Column:
+    """What follows the first place where a name stands in quotes. It is cut by bytes, which is faster than by characters."""
+    start = F.octet_length(f"before_{name}") + len(name) + 3
+    return F.substring("value", start, F.length("value")).cast("string")
+
+
+def _next_text(rest: Column) -> Column:
+    return F.substring_index(F.substring_index(rest, '"', 2), '"', -1)
+
+
+def _is_certain(name: str) -> Column:
+    """Whether the text that was cut out is what the strict reader will find under a name, if it takes the message at all.
+
+    Without a backslash before it, what stands in quotes is one whole string; with a colon behind it, it is a name. It is one of
+    the outermost object if no other has begun, or if it is the only one that can be read so. That reader refuses names that
+    stand twice.
+    """
+    before, after, text = F.col(f"before_{name}"), F.col(f"after_{name}"), F.col(f"text_{name}")
+    is_text = F.trim(F.substring_index(after, '"', 1)) == ":"
+    none_begun = F.substring_index(before, "{", 2) == before
+    is_only = ~F.contains(after, F.lit(f'"{name}"')) & ~_has_backslash(after)
+    return is_text & ~_has_backslash(before) & ~_has_backslash(text) & (none_begun | is_only)
+
+
+def _has_backslash(text: Column) -> Column:
+    return F.contains(text, F.lit("\\"))

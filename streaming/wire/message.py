@@ -79,15 +79,14 @@ _SPACED = re.compile(rb'"\s+:')
 
 def _quick_json(value: bytes, limits: MessageLimits) -> Message | None:
     """A message of the usual kind; None if the strict reader has to look."""
-    if b"\\" in value:
-        return None
     try:
         found = _usual_json(limits).decode(value)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     names = 3 + len(found.fields) + (found.source is not None) + (found.id is not None) + (found.published_ms is not None)
-    # A quote and a colon are the end of a name: if there are as many as these, none stands twice.
-    if value.count(b'":') != names or _SPACED.search(value):
+    # Each name has a colon behind it: if there are no more colons than these, none stands twice. Where texts have colons, too,
+    # those right behind a quote are counted: still one for each name at least, if there is no space between.
+    if value.count(b":") != names and (value.count(b'":') != names or _SPACED.search(value)):
         return None
     return Message(found.topic, found.key, found.fields, found.source, found.id, found.published_ms)
 

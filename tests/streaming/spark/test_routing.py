@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
+from hypothesis import given
+from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from service.kafka.jars import spark_jars
@@ -15,14 +19,19 @@ from streaming.batch.arrays import NO_SOURCE, NOT_SAID
 from streaming.batch.hashing import event_hash
 from streaming.batch.rows import COLUMNS, KINDS, Rows, rows_of
 from streaming.batch.shuffle import labels_of
+from streaming.broker.state import Rules
+from streaming.model.address import Address
 from streaming.model.event import Span
 from streaming.model.links import EventNews, Stamp
+from streaming.spark.events import BucketSpec
+from streaming.spark.pipelines import EVENTS
 from streaming.spark.routing import Routing, routed
 from streaming.spark.session import start_session, stop_session
 from streaming.wire import avro
-from streaming.wire.clock import MARK_START
+from streaming.wire.clock import MARK_START, TickerIdentity
 from streaming.wire.link import encode_link
 from streaming.wire.message import MessageLimits, decode_message, encode_message
+from testing.json_texts import json_messages
 from tidings import names
 from tidings.errors import BadMessage
 from tidings.message import Message
@@ -142,6 +151,94 @@ def test_a_length_that_is_longer_than_it_needs_to_be(spark):
     assert row.event == 0, "nobody writes four bytes for it: it is dead-lettered"
 
 
+def event_in(value: bytes) -> int | None:
+    """The number of the event that the strict reader finds in a publication at b1; None if it refuses it."""
+    try:
+        message = decode_message(value, MessageLimits())
+    except BadMessage:
+        return None
+    return event_hash("secret", Address("b1", message.topic, message.key))
+
+
+def found_in_json(spark: SparkSession, values: list[bytes]) -> list[int]:
+    records = [("publish.b1", 0, n, value) for n, value in enumerate(values)]
+    return [row.event for row in run(spark, records, replace(ROUTING, limits=MessageLimits()))]
+
+
+@given(batch=st.lists(json_messages(), max_size=16))
+def test_whatever_json_is_taken_goes_where_its_event_is(spark, batch):
+    """What is refused may go anywhere, but nothing of it may stop the query."""
+    for value, event in zip(batch, found_in_json(spark, batch), strict=True):
+        assert event_in(value) in (None, event), value
+
+
+T, K = b'"topic":"t"', b'"key":"k"'
+ODD_JSON = {
+    "the other way round": b"{%b,%b,%b}" % (K, T, b'"fields":{}'),
+    "fields first": b'{"fields":{"a":"}","b":["{"]},"source":"s",%b,%b}' % (K, T),
+    "spaces": b'{ "topic" : "t" , "key":\n"k", "fields"\t: {} }',
+    "spaces in the texts": b'{"topic":" t ","key":"\xc2\xa0k:","fields":{}}',
+    "a field of that name before": b'{"fields":{"topic":"x","key":"y"},%b,%b}' % (T, K),
+    "a field of that name behind": b'{%b,%b,"fields":{"topic":"x","key":"y"}}' % (T, K),
+    "fields of those names, and an escaped name": b'{"fields":{"topic":"x","key":"y"},"\\u0074opic":"t","k\\u0065y":"k"}',
+    "an object before": b'{"new":{"topic":"x","deep":[{"key":"y"}]},%b,%b,"fields":{}}' % (T, K),
+    "an object before, and an escaped name": b'{"new":{"topic":"x"},"t\\u006fpic":"t",%b,"fields":{}}' % K,
+    "the words as values": b'{"source":"topic","id":"key",%b,%b,"fields":{"a":["topic","key"]}}' % (T, K),
+    "the words as the values": b'{"topic":"key","key":"topic","fields":{}}',
+    "quoted in a text before": b'{"source":"\\"topic\\":\\"x\\"","id":"\\\\\\"key\\":\\"y\\"",%b,%b,"fields":{}}' % (T, K),
+    "a name that ends like it": b'{"a\\"topic":"x","b\\\\\\"key":"y",%b,%b,"fields":{}}' % (T, K),
+    "escaped quotes": b'{"topic":"\\"t","key":"k\\"","fields":{}}',
+    "a backslash at the end": b'{"topic":"t\\\\","key":"\\\\","fields":{}}',
+    "escaped letters": b'{"topic":"\\u0074\\/","key":"\\ud83d\\ude00\\n","fields":{}}',
+    "escaped names": b'{"\\u0074opic":"t","\\u006bey":"k","fields":{}}',
+    "braces in a text before": b'{"source":"{{",%b,%b,"fields":{}}' % (T, K),
+    "an escape only behind": b'{%b,%b,"fields":{"a":"\\n"}}' % (T, K),
+    "half a surrogate where nobody looks": b'{%b,"new":"\\ud800",%b,"fields":{}}' % (T, K),
+    "a zero character": b'{"topic":"\\u0000","key":"k\\u0000k","fields":{}}',
+    "as long as may be": b'{"topic":"%b","key":"%b","fields":{}}' % ("é".encode() * 512, b"k" * 1024),
+    "a long number": b'{%b,"new":1.%b,%b,"fields":{}}' % (T, b"0" * 2000, K),
+    "a long name": b'{"%b":1,%b,%b,"fields":{}}' % (b"n" * 60_000, T, K),
+    "deep": b'{"new":%b%b,%b,%b,"fields":{}}' % (b'{"a":[' * 100, b"]}" * 100, T, K),
+}
+
+
+@pytest.fixture(scope="module")
+def odd_json(spark: SparkSession) -> dict[str, int]:
+    return dict(zip(ODD_JSON, found_in_json(spark, list(ODD_JSON.values())), strict=True))
+
+
+@pytest.mark.parametrize("name", ODD_JSON)
+def test_odd_json_goes_where_its_event_is(odd_json, name):
+    assert odd_json[name] == event_in(ODD_JSON[name])
+
+
+REFUSED_JSON = [
+    b'{"topic":"t","topic":"u","key":"k","fields":{}}',
+    b'{"topic":"t","\\u0074opic":"u","key":"k","fields":{}}',
+    b'{"topic":"t","key":"\xff","fields":{}}',
+    b'{"topic":"t","key":"\\ud800","fields":{}}',
+    b'{"topic":"\\udc00' + b"x\\ud800" * 9000 + b'","key":"k","fields":{}}',
+    b'{"topic":"t","key":7,"fields":{}}',
+    b'{"topic":null,"key":["k"],"fields":{}}',
+    b'{"topic":{"topic":"t"},"key":"k","fields":{}}',
+    b'{\xef\xbb\xbf"topic":"t","key":"k","fields":{}}',
+    b'{"topic":"t","key":"k',
+    b'{"topic":"t","key"',
+    b'{"topic"',
+    b"{" + b'"topic":' * 100_000,
+    b"{" * 1_000_000,
+    b'{"a":' + b"[" * 1_000_000,
+    b'{"topic":"' + b'\\"' * 500_000,
+    b"{" + b" " * 1_000_000,
+]
+
+
+def test_json_that_is_refused_harms_nobody(spark):
+    values = [*REFUSED_JSON, encode_message(GOOD)]
+    found = found_in_json(spark, values)
+    assert [event_in(value) for value in values] == [None] * len(REFUSED_JSON) + found[-1:]
+
+
 def test_what_cannot_be_read_has_no_event_and_goes_somewhere(rows):
     for name in ("rubbish", "empty", "other schema", "too large"):
         assert rows[name].event == 0
@@ -191,3 +288,33 @@ def test_a_record_of_a_link_goes_by_its_topic_and_key_and_is_never_plain(spark):
     found = run(spark, [("link.b2.b1", 0, 0, encode_link(news, Stamp("x", 1))), ("link.b2.b1", 0, 1, VALUES["good"])])
     assert [row.event for row in found] == [event_hash("secret", ("b1", "t", "k")), 0]
     assert not read(found).plain.any()
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_headers_cross_with_the_records_if_they_are_wanted(spark, kafka, wanted):
+    broker = f"headers-{wanted}".lower()
+    publisher = Producer({"bootstrap.servers": kafka.bootstrap})
+    headers = [("trace", b"7"), ("trace", b"8"), ("none", None)]
+    publisher.produce(names.publish_topic(broker), VALUES["good"], b"t/k", headers=headers)
+    publisher.flush(30)
+    spec = BucketSpec(TickerIdentity("svc", "x"), "", "", "secret", Rules(hosted=frozenset({broker})), headers=wanted)
+    source = spark.read.format("kafka").option("kafka.bootstrap.servers", kafka.bootstrap)
+    rows = EVENTS.deal(source.options(**EVENTS.source(spec)).load(), spec, 1).where("kind = 0")
+
+    def tell(bucket):
+        came = [[(each["key"], each["value"]) for each in found] for found in bucket.get("headers", [])]
+        return bucket[["value"]].assign(headers=repr(came))
+
+    found = rows.groupBy("bucket").applyInPandas(tell, "value binary, headers string").collect()
+    assert {bytes(row.value) for row in found} == {VALUES["good"]}
+    assert {row.headers for row in found} == {repr([headers] if wanted else [])}
+
+
+def test_java_compiles_the_code_that_spark_writes_for_it(spark):
+    """It leaves methods of 8,000 bytes and more to its interpreter, which is many times slower."""
+    columns = "topic string, partition int, offset long, value binary, key binary, timestamp timestamp"
+    dealt = routed(spark.createDataFrame([], columns), ROUTING).repartition(2, "bucket")
+    mode = spark.sparkContext._jvm.org.apache.spark.sql.execution.ExplainMode.fromString("codegen")
+    sizes = re.findall(r"maxMethodCodeSize:(\d+)", dealt._jdf.queryExecution().explainString(mode))
+    assert sizes
+    assert max(map(int, sizes)) < 8_000

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from streaming.wire import avro
 from streaming.wire.message import MessageLimits, _message, _parse_json, decode_message, encode_message
+from testing.json_texts import json_messages
 from tidings.errors import BadMessage, Unreadable
 from tidings.message import Message
 from tidings.notification import Encoding
@@ -167,10 +168,36 @@ def test_the_quick_reader_says_what_the_strict_one_says(fields: str, others: str
     text = '{"topic":"t",' + key + f',"fields":{fields}' + ("," + others[1:] if others != "{}" else "}")
     value = text.encode()
 
+    check_quick(value)
+
+
+@given(json_messages())
+def test_so_it_does_of_what_is_odd_or_damaged(value: bytes):
+    check_quick(value)
+
+
+@pytest.mark.parametrize(
+    "field", ['"a":"12:30"', '"a:b":1', '"a":": :"', '"a":1,"a":2', '"a":1,"a" :2', '"a":1, "b" :": "', '"a":":","a":2']
+)
+def test_colons_in_texts_and_names_that_stand_twice(field: str):
+    check_quick(b'{"topic":"t","key":"k","fields":{%b}}' % field.encode())
+
+
+@pytest.mark.parametrize(
+    "text", [r"\ud83d\ude00", r"\ud83d", r"\ude00", r"\ud83d\u0041", r"\u00e9\n\/", r"\":1,\"a\":", r"a\":", r"\x", "\\"]
+)
+@pytest.mark.parametrize("field", ['"%s":1', '"a":"%s"', '"a":["%s"]', '"\\u0061":"%s","a":1', '"a":"%s","b" :1'])
+def test_escapes(text: str, field: str):
+    check_quick(b'{"topic":"t","key":"k","fields":{%b}}' % (field % text).encode())
+
+
+def check_quick(value: bytes) -> None:
+    """Both readers say the same, or refuse it for the same reason."""
+
     def read(decode):
         try:
             return repr(decode())
         except BadMessage as error:
-            return error.reason
+            return error.reason, error.detail
 
     assert read(lambda: decode_message(value, LIMITS)) == read(lambda: _message(_parse_json(value), LIMITS))
