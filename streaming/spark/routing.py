@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from streaming.batch.rows import KINDS
+from streaming.batch.rows import COLUMNS, KINDS
 from streaming.batch.shuffle import labels_of
 from streaming.spark.events import BucketSpec
 from streaming.wire import avro
@@ -27,6 +27,8 @@ from tidings import names
 _MOST_KEY_BYTES = 512 * 1024
 _LENGTH_BYTES = 3
 """The length of a topic or key has at most so many bytes in Avro, however long it may be; mostly it is one."""
+_MOST_BEFORE = 4
+"""A message has so many names of texts and numbers beside each of these two; Java would run out of stack over very many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +86,7 @@ def routed(records: DataFrame, routing: Routing) -> DataFrame:
     bucket = F.pmod(F.when(F.col("event") == 0, unreadable).otherwise(F.col("event")), F.lit(routing.buckets)).cast("int")
     labels = F.lit(labels_of(routing.buckets, routing.partitions)).cast("array<int>")
     target = F.when(F.col("kind") == KINDS.index(MESSAGE), F.array(F.element_at(labels, bucket + 1))).otherwise(labels)
-    return hashed.select(
-        F.explode(target).alias("bucket"),
-        "kind",
-        "kafka_topic",
-        "partition",
-        "offset",
-        "append_ms",
-        "record_key",
-        "value",
-        "event",
-        *headers,
-    )
+    return hashed.select(F.explode(target).alias("bucket"), *COLUMNS, *headers)
 
 
 def _cut(data: Column, most_bytes: int) -> Column:
@@ -127,39 +118,17 @@ def _with_text(rows: DataFrame, name: str) -> DataFrame:
 
 
 def _with_json(rows: DataFrame, *names_: str) -> DataFrame:
-    """What stands under these names in ``json`` fills what is null: cut out where that is certain, else parsed."""
-    # Each step is a column, so that the next one need not find it again.
-    begun = rows.withColumns({f"before_{name}": F.substring_index("json", f'"{name}"', 1) for name in names_})
-    named = begun.withColumns({f"after_{name}": _after(name) for name in names_})
-    cut = named.withColumns({f"text_{name}": _next_text(F.col(f"after_{name}")) for name in names_})
+    """What stands under these names in ``json`` fills what is null: cut out where it is written plainly, else parsed."""
+    found = {name: F.nullif(F.regexp_extract("json", plainly(name), 1), F.lit("")) for name in names_}
     parsed = {name: F.get_json_object("json", f"$.{name}") for name in names_}
-    certain = {name: F.when(_is_certain(name), F.col(f"text_{name}")) for name in names_}
-    return cut.withColumns({name: F.coalesce(name, certain[name], parsed[name]) for name in names_})
+    return rows.withColumns({name: F.coalesce(name, found[name], parsed[name]) for name in names_})
 
 
-def _after(name: str) -> Column:
-    """What follows the first place where a name stands in quotes. It is cut by bytes, which is faster than by characters."""
-    start = F.octet_length(f"before_{name}") + len(name) + 3
-    return F.substring("value", start, F.length("value")).cast("string")
+def plainly(name: str) -> str:
+    """Finds the text of a name in an object that begins with it, or with a few other names of texts and numbers, where nothing is
+    escaped. A name that stands twice is no matter: that is refused.
 
-
-def _next_text(rest: Column) -> Column:
-    return F.substring_index(F.substring_index(rest, '"', 2), '"', -1)
-
-
-def _is_certain(name: str) -> Column:
-    """Whether the text that was cut out is what the strict reader will find under a name, if it takes the message at all.
-
-    Without a backslash before it, what stands in quotes is one whole string; with a colon behind it, it is a name. It is one of
-    the outermost object if no other has begun, or if it is the only one that can be read so. That reader refuses names that
-    stand twice.
+    Each part ends where the next one begins, so this looks at no byte twice, whatever a text holds.
     """
-    before, after, text = F.col(f"before_{name}"), F.col(f"after_{name}"), F.col(f"text_{name}")
-    is_text = F.trim(F.substring_index(after, '"', 1)) == ":"
-    none_begun = F.substring_index(before, "{", 2) == before
-    is_only = ~F.contains(after, F.lit(f'"{name}"')) & ~_has_backslash(after)
-    return is_text & ~_has_backslash(before) & ~_has_backslash(text) & (none_begun | is_only)
-
-
-def _has_backslash(text: Column) -> Column:
-    return F.contains(text, F.lit("\\"))
+    member = r'"[^"\\]*"\s*:\s*(?:"[^"\\]*"|[^\s"{}\[\]\\,]+)\s*,\s*'
+    return rf'^\{{\s*(?:{member}){{0,{_MOST_BEFORE}}}?"{name}"\s*:\s*"([^"\\]+)"'
