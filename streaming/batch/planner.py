@@ -161,6 +161,10 @@ def plan(shelf: PackedMemory, grounds: Grounds, rules: Rules, part: Part) -> Cou
     if len(row):
         _keep_usual(course, shelf, grounds, rows, sums)
         course.open_for(Why.TIMER, (~course.tracked & ~(known & (columns.next_ms[row] > sums.latest_ms)))[event])
+        if rules.hands_on:
+            # What a timer has a broker send is handed on in its turn.
+            linked = known & ~_of_places(shelf, grounds, lambda ground: ground.alone)[columns.place[row]]
+            course.open_all_for(Why.TIMER, linked & course.tracked & (columns.next_ms[row] <= course.until_ms))
     if part.size + int(course.open.sum()) + len(course.others) > rules.open_events:
         course.open_all_for(Why.NO_ROOM, np.ones(len(row), dtype=bool))
     return course

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from string import ascii_lowercase
 from typing import Any
 
@@ -176,6 +177,65 @@ usual_streams = st.builds(usual, usual_timings, st.lists(usual_reports, min_size
 def test_news_of_the_usual_kind_comes_to_the_same(script, cuts):
     """Where nothing is unusual, the short ways are gone most."""
     check(script, cut(log_of(script), cuts), Restarts())
+
+
+hosts = st.sampled_from(["b1", "b2", "b3"])
+handed = st.one_of(
+    st.tuples(
+        st.just("publish"),
+        hosts,
+        st.sampled_from(["k1", "k1", "k2"]),
+        fields,
+        st.sampled_from([None, None, 0, -1, -3_000, -9_000, -20_000]),
+        st.sampled_from([None, "s1", "s2", "s3"]),
+    ),
+    st.tuples(st.just("wait"), st.sampled_from([0, 1, 700, 3_000, -400])),
+    st.tuples(st.just("tick"), st.integers(0, 4_000)),
+    st.tuples(st.just("subscribe"), st.sampled_from(["s1", "s2"]), hosts, paces, st.sampled_from(["", "a = 1", "not a = 1"])),
+    st.tuples(st.just("unsubscribe"), st.sampled_from(["s1", "s2"])),
+    st.tuples(st.just("cut"), st.booleans()),
+)
+BEYOND = [broker("b1"), broker("b2"), broker("b3"), link("b1", "b2"), link("b2", "b3")]
+
+
+def handing_on(rules: Rules, timing: dict, wants: list[str], story: list[tuple]) -> Script:
+    """Three brokers in one process: what one sends, another takes in at once."""
+    script = Script(rules=replace(rules, hands_on=True))
+    script.control(*BEYOND, topic(**timing), *(subscription(f"w{n}", broker=at) for n, at in enumerate(wants)))
+    for move, *details in story:
+        match move:
+            case "publish":
+                at, key, stated, drift, source = details
+                published_ms = None if drift is None else script.now_ms + drift
+                script.publish(stated, key, published_ms=published_ms, source=source, broker=at)
+            case "wait":
+                script.wait(details[0])
+            case "tick":
+                script.tick(details[0])
+            case "subscribe":
+                name, at, pace, where = details
+                script.control(subscription(name, broker=at, **pace, where=where, missing="patient"))
+            case "unsubscribe":
+                script.control(delete=(f"subscription/{details[0]}",))
+            case "cut":
+                script.control(*([] if details[0] else BEYOND[4:]), delete=("link/b2-b3",) if details[0] else ())
+    script.tick(60_000)
+    return script
+
+
+handing = st.builds(
+    handing_on,
+    rules,
+    timings | st.sampled_from([{"hold_ms": 2_000, "window_ms": 10_000, "early": True}]),
+    st.lists(hosts, min_size=1, max_size=2),
+    st.lists(handed, max_size=25),
+)
+
+
+@settings(max_examples=EXAMPLES)
+@given(handing, st.lists(st.integers(0, 200), max_size=4), st.builds(Restarts, st.sampled_from([(1,), (1, None), (1, 2)])))
+def test_what_is_handed_on_is_taken_in_at_the_same_moment(script, cuts, restarts):
+    check(script, cut(log_of(script), cuts), restarts)
 
 
 def test_news_of_the_usual_kind_goes_the_short_way():

@@ -41,6 +41,7 @@ moves = st.one_of(
         st.sampled_from([0, 0, 0, -1, -3_000, -20_000, 700_000]),
         st.sampled_from([None, "s1", "s2", "s3"]),
         st.sampled_from(["incident", "incident", "plain"]),
+        st.sampled_from(["b1", "b1", "b2"]),
     ),
     st.tuples(st.just("tick"), st.integers(0, 4_000)),
     st.tuples(st.just("lag"), st.integers(0, 4_000)),
@@ -56,7 +57,7 @@ timings = st.sampled_from(
         {"window_ms": 5_000, "gather": False},
     ]
 )
-rules = st.sampled_from([Rules(), Rules(bounds=Bounds(conflicts=1, union_items=2), sources=2)])
+rules = st.sampled_from([Rules(), Rules(bounds=Bounds(conflicts=1, union_items=2), sources=2), Rules(hands_on=True)])
 TWO = (PARTITION, "publish.b1-1")
 
 
@@ -80,9 +81,10 @@ def scripted(rules: Rules, timing: dict, overlay: bool, story: list[tuple]) -> S
     for move, *details in story:
         match move:
             case "publish":
-                key, stated, drift, source, name = details
+                key, stated, drift, source, name, at = details
+                at, published_ms = at if overlay else "b1", max(0, script.now_ms + drift)
                 for _ in range(2):
-                    script.publish(stated, key, name, published_ms=max(0, script.now_ms + drift), source=source)
+                    script.publish(stated, key, name, published_ms=published_ms, source=source, broker=at)
                     script.wait(1)
             case "tick":
                 script.tick(details[0])

@@ -53,7 +53,8 @@ def made(shape: str, chance: Random, records: list[dict[str, Any]], **declared: 
     reading = topic("reading", **{"gather": False, "decider": chance.choice(DECIDERS), **declared})
     buckets, window_buckets = chance.randint(1, 3), chance.randint(1, 3)
     seed, services = chance.randrange(10**6), {"s": None} if shape == "one" else chance.choice(SERVED)
-    return WindowWorld([*OVERLAYS[shape], reading, *records], buckets, window_buckets, seed=seed, services=services)
+    made = [*OVERLAYS[shape], reading, *records]
+    return WindowWorld(made, buckets, window_buckets, seed=seed, services=services, hands_on=chance.random() < 0.5)
 
 
 def check(world: WindowWorld, entered: list[Publication] | None = None, extra_ms: int = 0) -> None:
