@@ -368,15 +368,16 @@ class Segment:
             self._desk.state.size += slot.size - before  # it is not dropped, though it may be empty: the message comes next
 
     def _may_send(self, track: Track) -> bool:
-        """Whether what is left about an event may have its broker send something: a timer may fire, or the event has gone. It is
-        handed on in time only if each message is opened in its turn."""
+        """Whether what is left about an event may have its broker send something: a timer may fire, each message goes on by itself,
+        or the event has gone. It is handed on in time only if all are opened, each in its turn."""
         if not self._desk.rules.hands_on or track.row < 0:
             return False
         if self._shelf.row_of(int(self._numbers[track.event])) != track.row:
             return True
         at, slot = self._shelf.take(track.row)
         ground = self._grounds.at(at.broker, at.topic)
-        return not ground.alone and slot.next_ms(ground.topic) <= int(self.course.until_ms[track.event])
+        is_still = ground.gathers and slot.next_ms(ground.topic) > int(self.course.until_ms[track.event])
+        return not ground.alone and not is_still
 
     # ---- remembering --------------------------------------------------------------------------------------------------
 
