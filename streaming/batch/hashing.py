@@ -34,7 +34,6 @@ def place_bits(secret: str, broker: str, topic: str) -> int:
     return bits
 
 
-@lru_cache(maxsize=8192)
 def about_hash(secret: str, about: tuple[str, str]) -> int:
     """What chooses the bucket where all brokers' events of a topic and key are in one: Spark's `xxhash64(secret, topic, key)`."""
     bits = xxhash.xxh64_intdigest(secret.encode(), _SEED)
