@@ -185,9 +185,11 @@ handed = st.one_of(
         st.just("publish"),
         hosts,
         st.sampled_from(["k1", "k1", "k2"]),
-        fields,
+        fields | st.dictionaries(st.sampled_from("abc"), st.integers(0, 1), min_size=1, max_size=2),
         st.sampled_from([None, None, 0, -1, -3_000, -9_000, -20_000]),
         st.sampled_from([None, "s1", "s2", "s3"]),
+        st.integers(1, 4),
+        st.sampled_from([0, 1, 1, 700]),
     ),
     st.tuples(st.just("wait"), st.sampled_from([0, 1, 700, 3_000, -400])),
     st.tuples(st.just("tick"), st.integers(0, 4_000)),
@@ -205,9 +207,11 @@ def handing_on(rules: Rules, timing: dict, wants: list[str], story: list[tuple])
     for move, *details in story:
         match move:
             case "publish":
-                at, key, stated, drift, source = details
+                at, key, stated, drift, source, times, pause_ms = details
                 published_ms = None if drift is None else script.now_ms + drift
-                script.publish(stated, key, published_ms=published_ms, source=source, broker=at)
+                for _ in range(times):
+                    script.publish(stated, key, published_ms=published_ms, source=source, broker=at)
+                    script.wait(pause_ms)
             case "wait":
                 script.wait(details[0])
             case "tick":
