@@ -98,3 +98,29 @@ def test_the_same_is_told_as_where_links_are_read() -> None:
         return [dict(each.news) for each in world.told_to("far")]
 
     assert told(hands_on=True) == told(hands_on=False)
+
+
+def test_what_a_timer_sends_comes_before_events_are_over_where_it_goes() -> None:
+    """One tick ends a hold at b2, which gathers, and the event's window at all: what was held is told of the same event."""
+    script = chain(topic(window_ms=10_000, hold_ms=2_000), FAR)
+    script.publish({"what": "fire"}, published_ms=script.now_ms)
+    script.tick(2_100)
+    script.publish({"where": "bridge"}, published_ms=script.now_ms)
+    script.tick(10_000)
+    first, last = script.told("far")
+    assert (first.event, dict(last.news), last.revision) == (last.event, {"where": "bridge"}, 2)
+    state, _ = script.run()
+    assert not [event for _, slot in state.slots.items() for event in slot.open]
+    assert not script.put_aside()
+
+
+def test_what_a_timer_sends_is_told_at_the_time_of_the_clock() -> None:
+    """The timer fired at its own time, which is over where the clock is later: nobody there goes back."""
+    script = chain(topic(hold_ms=500), FAR, subscription("near", broker="b2"))
+    script.publish({"what": "fire"}, broker="b2")
+    held_ms = script.now_ms
+    script.tick(3_000)
+    assert {tell.notification.subscription: tell.at_ms for tell in script.tells()} == {
+        "near": held_ms + 500,
+        "far": script.now_ms,
+    }
