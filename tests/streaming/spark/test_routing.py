@@ -128,6 +128,8 @@ def test_numbers_are_those_that_python_finds(rows):
             assert rows[name].event == event_hash("secret", at), name
             assert rows[name].bucket == event_hash("secret", at) % 5
             assert found.starts[index + 1] - found.starts[index] == len(message.fields)
+            assert found.source[index] == (NO_SOURCE if message.source is None else source_digest(message.source))
+            assert found.published_ms[index] == (NOT_SAID if message.published_ms is None else message.published_ms)
 
 
 def test_all_that_is_about_a_topic_and_key_is_in_one_bucket_where_it_is_handed_on(spark):
@@ -140,8 +142,6 @@ def test_all_that_is_about_a_topic_and_key_is_in_one_bucket_where_it_is_handed_o
         assert row.bucket == bucket_of("secret", at, 64, hands_on=True)
         assert row.event == event_hash("secret", at)
     assert len({row.bucket for row in found}) == 2
-            assert found.source[index] == (NO_SOURCE if message.source is None else source_digest(message.source))
-            assert found.published_ms[index] == (NOT_SAID if message.published_ms is None else message.published_ms)
 
 
 @pytest.mark.parametrize("topic", ["t", "t" * 63, "t" * 64])
