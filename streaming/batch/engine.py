@@ -119,6 +119,7 @@ class Segment:
     def _plan(self) -> None:
         rows, shelf, desk = self._rows, self._shelf, self._desk
         shelf.refresh(desk.plan)
+        self._learn_sources()  # the first of them may have brought reports that had waited, or were at another broker
         self._grounds = grounds_of(desk.plan, shelf.secret)
         happened = (each for index, found in self._inputs.items() if self._lo <= index < self._hi for each in found)
         part = Part(rows, self._lo, self._hi, desk.state.size, furthest_clock(desk.state, happened))
@@ -390,7 +391,10 @@ class Segment:
             count = rows.starts[index + 1] - rows.starts[index]
             facts = rows.facts[rows.facts_of(index)]
             shelf.add_facts(facts ^ np.repeat(salt, count), np.repeat(row, count), np.repeat(published_ms, count))
+        self._learn_sources()
+
+    def _learn_sources(self) -> None:
         if noted := self._desk.noted:
             owner, salts = np.array(list(noted.values()), dtype=np.int64).T
-            shelf.add_sources(np.fromiter(noted, dtype=np.int64, count=len(noted)), owner, salts)
+            self._shelf.add_sources(np.fromiter(noted, dtype=np.int64, count=len(noted)), owner, salts)
             noted.clear()

@@ -266,6 +266,14 @@ def test_what_is_handed_on_is_taken_in_at_the_same_moment(script, cuts, restarts
     check(script, cut(log, [*cuts, len(log) - 2]), restarts)
 
 
+def test_who_reported_is_counted_once_where_memory_was_handed_over_at_that_moment():
+    """A link is cut, and b1 gathers what b2 did. A report of the same source follows in the batch, at the time of the cut."""
+    reports = [("publish", "b1", "k1", {}, None, "s1", 1, 1), ("publish", "b1", "k1", {}, None, "s1", 1, 0)]
+    script = handing_on(Rules(), {"window_ms": 10_000, "early": True}, ["b1"], [*reports, ("cut", True)])
+    log = log_of(script)
+    check(script, [log[:-2], log[-2:]], Restarts())
+
+
 def test_news_of_the_usual_kind_goes_the_short_way():
     """Else the law before this would say little about it."""
     ways: Counter[Handling] = Counter()
