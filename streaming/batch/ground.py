@@ -80,6 +80,8 @@ class Grounds:
         self._plan, self._secret = plan, secret
         self._found: dict[tuple[str, str], Ground] = {}
         self.shortest_window_ms = plan.snapshot.shortest_window_ms
+        self.brokers = len(plan.overlay.brokers) if plan.overlay.links else 1
+        """At how many brokers one key may be remembered because of one message."""
 
     def at(self, broker: str, topic: str) -> Ground:
         found = self._found.get((broker, topic))
