@@ -1,7 +1,7 @@
 # Everything a contributor or a first-time user runs. `make` alone lists the targets.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help venv demo test test-slow test-pure laws lint format docs bench bench-quick bench-deciding bench-rest peers chaos soak results clean java
+.PHONY: help venv demo test test-slow test-pure laws lint format docs bench bench-quick bench-deciding bench-rest bench-links peers chaos soak results clean java
 
 PYTHON ?= python3
 # More for pytest or the demo: make test ARGS="-k books -x"
@@ -84,6 +84,9 @@ bench-deciding: venv ## Measure what deciding for windows costs with 100,000 ite
 
 bench-rest: java venv ## Measure what a service takes with nothing to do, and write it there too: three minutes
 	PYTHONPATH=. $(BIN)/python benchmarks/rest.py $(ARGS)
+
+bench-links: java venv ## Measure what links cost within one process, and write it there too: three minutes
+	PYTHONPATH=. $(BIN)/python benchmarks/links.py $(ARGS)
 
 peers: java venv ## Measure other systems at the same job: half an hour
 	PYTHONPATH=. $(BIN)/python benchmarks/peers/run.py $(ARGS)

@@ -19,9 +19,9 @@ from streaming.broker.state import BucketState, Rules
 from streaming.model.books import Books, total
 from streaming.model.entry import Origin
 from streaming.model.inputs import Arrived, Heard, Input
-from streaming.model.outputs import Decided, PutAside, Tell
+from streaming.model.outputs import Decided, PutAside, Send, Tell
 from streaming.wire.clock import Tick, TickerIdentity, decode_tick
-from streaming.wire.inputs import MESSAGE, in_log_order, kind_of, read
+from streaming.wire.inputs import MESSAGE, handed_on, in_log_order, kind_of, read
 from streaming.wire.message import MessageLimits
 from streaming.wire.record import Record
 from streaming.world.process import Process, ProcessOutput
@@ -176,16 +176,20 @@ def decide(log: Log, *, service: str | None, limits: MessageLimits, rules: Rules
     plan_at = cache(lambda version: Plan(control_at(version)))
     whole = Replay({}, (), (), {}, control_at(max((tick.version for tick, _ in ticks), default=0)))
     alone = {tick.service for tick, _ in ticks if tick.brokers is None}
+    handing_on = {tick.service for tick, _ in ticks if tick.hands_on}
     for each, brokers in _served(ticks, log.brokers).items():
         # Of the others it hears how far they are. Where nobody ticks who is asked for, there is no clock at all.
         own = [row for _, row in log.ticks] if each is not None else []
-        own += [row for row in log.rows if names.broker_of(row.kafka_topic) in brokers]
-        happened = [input for row in in_log_order(own) for input in read(row, limits, TickerIdentity(each))]
-        # Windows take another way where one process serves all.
+        # Windows take another way where one process serves all; and events too, unless its directory is from before that.
         hosted = None if each in alone and brokers == log.brokers else brokers
-        own_rules = rules if each is None else replace(rules, hosted=hosted)
+        own_rules = rules if each is None else replace(rules, hosted=hosted, hands_on=hosted is None and each in handing_on)
+        pattern = re.compile(own_rules.reads)
+        own += [row for row in log.rows if names.broker_of(row.kafka_topic) in brokers and pattern.fullmatch(row.kafka_topic)]
+        happened = [input for row in in_log_order(own) for input in read(row, limits, TickerIdentity(each))]
         process = Process(plan_at, own_rules, str(each))
         outputs = process.step(happened)
+        if own_rules.hands_on:
+            happened += [handed_on(output) for output in outputs if isinstance(output, Send)]
         if not windows:
             outputs = [output for output in outputs if not _is_of_window(output)]
         whole = whole.with_part(each, brokers, happened, outputs, process)

@@ -264,7 +264,11 @@ def _summary(verdict: DemoVerdict) -> Table:
         table.add_row(name, f"{count:,}", remark)
     table.add_row("suppressed", f"[bold]{_suppressed(verdict):.1%}[/bold]", "of the messages did not leave the gatherer")
     table.add_row("notifications", f"{verdict.notifications:,}", "to two subscriptions, only with what each did not know")
-    table.add_row("delay", f"{verdict.delay_s:.2f} s", "median: half a second of hold, and a batch for each link on the way")
+    table.add_row(
+        "delay",
+        f"{verdict.delay_s:.2f} s",
+        "median: half a second of hold, a tick and two batches, however many links are on the way",
+    )
     return table
 
 

@@ -15,13 +15,13 @@ from service.directory.directory import ServiceDirectory
 from service.directory.migration import starting_offsets
 from service.supervisor import Stall, SupervisedQuery
 from service.watch.workers import PythonWorkers
-from streaming.broker.settings import message_limits_of, rules_of, timing_of
+from streaming.broker.settings import message_limits_of, timing_of
+from streaming.broker.state import Rules
 from streaming.spark.events import BucketSpec
 from streaming.spark.pipelines import PIPELINES, Pipeline
 from streaming.spark.query import QuerySpec, start
 from streaming.spark.ways import Ways
 from streaming.wire.clock import TickerIdentity
-from tidings import names
 from tidings.config import Config, client_properties
 from tidings.control import Snapshot
 
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def query_spec(config: Config, directory: ServiceDirectory, bootstrap: str, identity: TickerIdentity, ways: Ways) -> QuerySpec:
+def query_spec(
+    config: Config, rules: Rules, directory: ServiceDirectory, bootstrap: str, identity: TickerIdentity, ways: Ways
+) -> QuerySpec:
     """What the settings say to all pipelines."""
     return QuerySpec(
         bootstrap_servers=bootstrap,
@@ -39,7 +41,7 @@ def query_spec(config: Config, directory: ServiceDirectory, bootstrap: str, iden
             control_dir=str(directory.control),
             state_dir=str(directory.state),
             secret=directory.hash_key,
-            rules=rules_of(config, config.spark.buckets),
+            rules=rules,
             limits=message_limits_of(config),
             timing=timing_of(config),
             ways=ways,
@@ -70,7 +72,7 @@ class Launcher:
         return SupervisedQuery(partial(self._begin, pipeline), stall=stall)
 
     def _begin(self, pipeline: Pipeline, over_gaps: bool) -> Any:
-        read = names.input_pattern(self.spec.bucket.rules.hosted)
+        read = self.spec.bucket.rules.reads
         starting = starting_offsets(self.directory, self.connection, read) if pipeline.can_migrate else "earliest"
         return start(self.spark, pipeline, self.spec, over_gaps=over_gaps, starting=starting)
 

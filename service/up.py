@@ -7,7 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,14 +20,15 @@ from service.clock.ticker import Ticker
 from service.clock.wishes import WishFollower
 from service.directory.checkpoint import check_checkpoint
 from service.directory.directory import ServiceDirectory
-from service.directory.migration import BUCKETS, PARTITIONS, check_made_with, forget_old
+from service.directory.migration import BUCKETS, HANDS_ON, PARTITIONS, check_made_with, forget_old, hands_on
 from service.kafka.class_archive import ArchiveMaker
 from service.kafka.java import Java, find_java
 from service.queries import Launcher, Queries, query_spec
 from service.spark import StartingSpark
 from service.watch.metrics import BooksFollower, MetricsServer, ServiceCollector
 from service.watch.redaction import HidingFormatter
-from streaming.broker.settings import hosted_by, timing_of
+from streaming.broker.settings import rules_of, timing_of
+from streaming.broker.state import Rules
 from streaming.spark.pipelines import PIPELINES
 from streaming.spark.ways import ways_in
 from streaming.wire.clock import TickerIdentity
@@ -92,12 +93,13 @@ class Service:
         kafka = None if self.config.kafka.bootstrap_servers else self._start_kafka(java, directory)
         connection = Connection(kafka.bootstrap if kafka else self.config.kafka.bootstrap_servers, client_properties(self.config))
         connection.check()
-        self._check_unchanged(directory, connection)
+        rules = rules_of(self.config, self.config.spark.buckets)
+        rules = replace(rules, hands_on=hands_on(directory, rules.hosted))
+        self._check_unchanged(directory, connection, rules)
         ensure_topics(connection, service_topics(self.config.kafka.partitions, self.config.kafka.replication))
         identity = TickerIdentity(directory.service, directory.secret)
-        hosted = hosted_by(self.config)
-        wait_until_free(connection, directory.service, hosted, self._say)
-        ticker = Ticker(connection, identity, self.config.service.tick_ms, hosted)
+        wait_until_free(connection, directory.service, rules.hosted, self._say)
+        ticker = Ticker(connection, identity, self.config.service.tick_ms, rules.hosted, hands_on=rules.hands_on)
         follower = WishFollower(connection, ticker.wish)
         self._exits.callback(follower.stop)
         keeper = ControlKeeper(connection, directory.control, timing_of(self.config), self.config.kafka, ticker)
@@ -105,12 +107,12 @@ class Service:
         keeper.catch_up()
         ticker.tick()
         ticker.flush()
-        check_first(connection, directory.service, hosted)
+        check_first(connection, directory.service, rules.hosted)
         metrics_address = self._serve_metrics(connection, directory, keeper)
         self._say("starting Spark")
         session = spark.wait()
         self._queries.ways = ways_in(session.sparkContext)
-        spec = query_spec(self.config, directory, connection.bootstrap, identity, self._queries.ways)
+        spec = query_spec(self.config, rules, directory, connection.bootstrap, identity, self._queries.ways)
         launcher = Launcher(session, spark.pid, spec, directory, connection, ticker, self.config.spark.stall_s)
         self._exits.callback(self._queries.stop)
         started = StartedService(connection.bootstrap, metrics_address, directory, kafka, keeper, self._queries, launcher)
@@ -151,13 +153,14 @@ class Service:
         self._exits.callback(kafka.stop)
         return kafka
 
-    def _check_unchanged(self, directory: ServiceDirectory, connection: Connection) -> None:
+    def _check_unchanged(self, directory: ServiceDirectory, connection: Connection, rules: Rules) -> None:
         spark = self.config.spark
         made = {
             BUCKETS: spark.buckets,
             PARTITIONS: spark.shuffle_partitions,
             "Kafka cluster": connection.cluster_id(),
             "service.brokers": self.config.service.brokers,
+            HANDS_ON: rules.hands_on,
         }
         check_made_with(directory, made)
         for pipeline in PIPELINES:

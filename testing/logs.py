@@ -36,9 +36,9 @@ class HandmadeLog:
     rows: list[Record] = field(default_factory=list)
     service: str = "s1"
 
-    def tick(self, after_ms: int = 1000, service: str | None = None) -> None:
+    def tick(self, after_ms: int = 1000, service: str | None = None, *, hands_on: bool = False) -> None:
         self.now_ms += after_ms
-        tick = Tick(service or self.service, len(self.records), ("clock-0", _PARTITION))
+        tick = Tick(service or self.service, len(self.records), ("clock-0", _PARTITION), hands_on=hands_on)
         self.ticks.append(Record(names.CLOCK, 0, len(self.ticks), self.now_ms, None, encode_tick(tick)))
         self.rows.append(Record("publish.b1", 0, len(self.rows), self.now_ms, None, MARK_START))
 

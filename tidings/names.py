@@ -157,13 +157,16 @@ def sender_of(kafka_topic: str) -> str | None:
     return kafka_topic.split(".")[1] if kafka_topic.startswith(LINK) else None
 
 
-def input_pattern(brokers: Iterable[str] | None = None) -> str:
+def input_pattern(brokers: Iterable[str] | None = None, *, links: bool = True) -> str:
     """A Java regular expression for the Kafka topics a process reads; without names, those of every broker.
+
+    ``links`` leaves out what one broker sends to another.
 
     Spark looks for it anywhere in a name: without the anchors, `notify.clocks` would be read, and `publish.b12` for broker b1.
     """
     own = "[^.]+" if brokers is None else "|".join(re.escape(name) for name in sorted(brokers))
-    return rf"^(?:{CLOCK}|{re.escape(PUBLISH)}({own})|{re.escape(LINK)}[^.]+\.({own}))$"
+    of_links = rf"|{re.escape(LINK)}[^.]+\.({own})" if links else ""
+    return rf"^(?:{CLOCK}|{re.escape(PUBLISH)}({own}){of_links})$"
 
 
 def partition_name(kafka_topic: str, partition: int) -> str:

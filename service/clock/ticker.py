@@ -71,11 +71,14 @@ class Ticker(threading.Thread):
         identity: TickerIdentity,
         tick_ms: int,
         brokers: frozenset[str] | None = None,
+        *,
+        hands_on: bool = False,
     ) -> None:
         super().__init__(name="ticker", daemon=True)
         self._identity = identity
         self._brokers = brokers
-        self._reads = re.compile(names.input_pattern(brokers))
+        self._hands_on = hands_on
+        self._reads = re.compile(names.input_pattern(brokers, links=not hands_on))
         self._read_up_to: Callable[[], Mapping[str, int]] = dict
         self._written: deque[_Written] = deque(maxlen=_MOST_WRITTEN)
         self._done: tuple[int | None, int] = (None, 0)
@@ -129,7 +132,8 @@ class Ticker(threading.Thread):
         partitions = [(topic, number) for topic, count in sorted(kafka_topics.items()) for number in range(count)]
         self._look_how_far()
         read = tuple(names.partition_name(*at) for at in [(names.CLOCK, 0), *partitions])
-        tick = Tick(str(self._identity.service), version, read, self._brokers, _now_ms(), *self._done)
+        told = _now_ms(), *self._done, self._hands_on
+        tick = Tick(str(self._identity.service), version, read, self._brokers, *told)
         written = _Written(version, len(partitions) + 1)
         try:
             for topic, number in partitions:

@@ -37,6 +37,7 @@ from tidings.registers import Bounds
 from tidings.topic import Timing
 
 BUCKETS, PARTITIONS, STATE_FORMAT = "spark.buckets", "spark.shuffle_partitions", "state format"
+HANDS_ON = "hands on"
 COMMAND = "tidings state migrate"
 MADE_WITH = "made-with.json"
 _OFFSETS = "starting-offsets.json"
@@ -89,6 +90,12 @@ def check_made_with(directory: ServiceDirectory, now: Mapping[str, Any]) -> None
             raise CannotRun(
                 f"{directory.path} was made with {name} = {value}, not {now.get(name)}; use that, or choose another --dir{advice}"
             )
+
+
+def hands_on(directory: ServiceDirectory, hosted: frozenset[str] | None) -> bool:
+    """Whether what brokers send each other is taken in at once (decision 0028): where one process serves all of them. In a
+    directory from before, a bucket has not all that is about a topic and key; it goes on as it was."""
+    return bool(_made_with(directory).get(HANDS_ON)) if (directory.path / MADE_WITH).exists() else hosted is None
 
 
 def _made_with(directory: ServiceDirectory) -> dict[str, Any]:
@@ -168,7 +175,7 @@ def migrate(directory: ServiceDirectory, buckets: int | None, partitions: int | 
     check_checkpoint(directory.checkpoint)
     offsets = _last_offsets(directory)
     old = _buckets(directory, made)
-    new = resplit(old, after[BUCKETS], directory.hash_key, Bounds())
+    new = resplit(old, after[BUCKETS], directory.hash_key, Bounds(), hands_on=bool(made.get(HANDS_ON)))
     slots = sum(len(bucket.shelf) for bucket in new)
     events = sum(1 for bucket in old for _ in bucket.state.events())
     found = Migration(events, slots, len(old), len(new), made[PARTITIONS], after[PARTITIONS])

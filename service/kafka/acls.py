@@ -106,9 +106,10 @@ def _of_service() -> Iterator[Acl]:
             if why:
                 yield _topic(topic.name, operation, why)
         yield _topic(topic.name, Operation.DESCRIBE_CONFIGS, settings)
+    from_others = "what neighbours send that other processes serve"
     for prefix, uses in (
         (names.PUBLISH, {Operation.READ: "messages", Operation.WRITE: "marks"}),
-        (names.LINK, {Operation.READ: "what neighbours send", Operation.WRITE: "what goes to neighbours, and marks"}),
+        (names.LINK, {Operation.READ: from_others, Operation.WRITE: "what goes to neighbours, and marks"}),
         (names.NOTIFY, {Operation.WRITE: "notifications"}),
     ):
         yield from (_topic(prefix, operation, why, prefixed=True) for operation, why in uses.items())

@@ -60,6 +60,7 @@ class AtOnce:
         """Events that were taken in, with the row of the shelf of each."""
         self.joined: list[tuple[int, int, int, int]] = []
         """Opened messages whose facts are known from here on: row of the batch, of the shelf, salt, published time."""
+        self._left: set[int] = set()
         self._tallies: dict[Ground, _Tally] = {}
         row, columns = judged.shelf_row, self._shelf.columns
         self._shelf_row: list[int] = row.tolist()
@@ -76,6 +77,10 @@ class AtOnce:
         """Whether it may go this way, and has not been tried yet."""
         return event in self._turns
 
+    def leave(self, event: int) -> None:
+        """It goes another way after all, if it has not been tried yet."""
+        self._left.add(event)
+
     def take(self, event: int) -> list[Report]:
         """Take in all that the batch says of an event. If it is not of the usual kind, nothing is done, and the messages are
         returned that are to be opened one by one."""
@@ -83,7 +88,7 @@ class AtOnce:
         if not self._at_hand:
             self._open(turn, min(turn + _FEW, len(self._bounds) - 1))
         reports = self._at_hand.pop()
-        return [] if self._takes(event, reports) else reports
+        return [] if event not in self._left and self._takes(event, reports) else reports
 
     def _open(self, turn: int, until: int) -> None:
         bounds = self._bounds[turn : until + 1].tolist()

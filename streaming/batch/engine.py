@@ -10,7 +10,7 @@ it would have said.
 from __future__ import annotations
 
 import heapq
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -30,8 +30,9 @@ from streaming.batch.report import Report, reports_of
 from streaming.batch.rows import IS_MESSAGE, Rows
 from streaming.batch.runs import Track, Tracks, absorb_all, count_run
 from streaming.broker.state import BucketState, Rules
-from streaming.broker.step import start, take
+from streaming.broker.step import finish, start, take
 from streaming.broker.timers import advance_all, furthest_clock
+from streaming.model.address import Address
 from streaming.model.event import OpenEvent
 from streaming.model.inputs import Arrived, Heard, Input, Marked, Refused, Ticked
 from streaming.model.outputs import Output
@@ -93,6 +94,8 @@ class Segment:
         self._lo, self._hi = lo, hi
         self._waiting: list[int] = []
         """Rows to be opened, the next one first; more are added when something unusual happens to an event."""
+        self._numbers = np.empty(0, dtype=np.int64)
+        """Of the events that the plan is about, in order."""
         self._joined: list[tuple[int, int, int, int]] = []
         """Opened messages whose facts are known from here on: row of the batch, of the shelf, salt, published time."""
 
@@ -100,7 +103,7 @@ class Segment:
         self._desk.noted.clear()
         if self._lo in self._inputs:
             # It may bring other control data: what follows is judged under that.
-            self._take(self._inputs[self._lo])
+            self._take(self._inputs[self._lo], self._lo)
             self._lo += 1
         self._plan()
         while self._waiting:
@@ -116,6 +119,7 @@ class Segment:
     def _plan(self) -> None:
         rows, shelf, desk = self._rows, self._shelf, self._desk
         shelf.refresh(desk.plan)
+        self._learn_sources()  # the first of them may have brought reports that had waited, or were at another broker
         self._grounds = grounds_of(desk.plan, shelf.secret)
         happened = (each for index, found in self._inputs.items() if self._lo <= index < self._hi for each in found)
         part = Part(rows, self._lo, self._hi, desk.state.size, furthest_clock(desk.state, happened))
@@ -129,6 +133,7 @@ class Segment:
     def _line_up(self) -> None:
         """Put what is to be opened into the order of the log."""
         judged, course = self._judged, self.course
+        self._numbers = self._rows.event[judged.index[judged.starts[:-1]]]
         opened = np.flatnonzero(course.open)
         self._at_once = AtOnce(self._desk, self._grounds, self._rows, course)
         self._reports: dict[int, Report] = {}
@@ -181,17 +186,44 @@ class Segment:
     def _take_inputs(self, index: int) -> None:
         timed = self._inputs.get(index)
         disturbed = self._catch_up(index) if timed else []
-        self._take(timed or self._read(index))
+        self._take(timed or self._read(index), index)
         for track in disturbed:
-            if not self._is_as_it_was(track):
+            if not self._is_as_it_was(track) or self._may_send(track):
                 self._make_odd(track)
 
-    def _take(self, inputs: list[Input]) -> None:
+    def _take(self, inputs: list[Input], index: int) -> None:
         """As `step` does. The columns must say what is due."""
         self._shelf.refresh(self._desk.plan)
         self._desk.state.wake_ms = 0  # the shelf knows better, and is asked each time
         for happened in inputs:
             take(self._desk, happened)
+            self._hand_on(index)
+            finish(self._desk, happened)
+
+    def _hand_on(self, index: int) -> None:
+        """What brokers sent when a row was taken in comes where it goes, before all rows that follow."""
+        desk = self._desk
+        while handed := desk.handed:
+            desk.handed = deque()
+            while handed:
+                happened = handed.popleft()
+                track = self._interrupted(happened.at, index)
+                take(desk, happened)
+                if track is not None:
+                    self._make_odd(track)
+                handed += desk.handed
+                desk.handed.clear()
+
+    def _interrupted(self, at: Address, index: int) -> Track | None:
+        """The messages of the batch that are about an event that hears from a neighbour; those before it have been taken in."""
+        number = event_hash(self._shelf.secret, at)
+        event = int(np.searchsorted(self._numbers, number))
+        if event == len(self._numbers) or self._numbers[event] != number:
+            return None
+        self._at_once.leave(event)
+        track = self._tracks.of(event)
+        self._absorb_before(track, index)
+        return track
 
     def _read(self, index: int) -> list[Input]:
         return [self._checked(each, index) for each in read(self._rows.record(index), self._setting.limits, self._setting.ticker)]
@@ -208,6 +240,7 @@ class Segment:
         self._desk.ways[Handling.QUICK if known else Handling.OPENED] += 1
         if known is None:
             known = self._joined_fully(report)
+        self._hand_on(report.batch_row)
         if known is None:
             self._make_odd(track)
             return
@@ -216,7 +249,7 @@ class Segment:
             track.row = row
             if not track.odd:  # what was judged of its messages does not hold once one of them was turned away
                 track.salt = salt
-        if track.salt != salt:
+        if track.salt != salt or self._may_send(track):
             self._make_odd(track)
         self._joined.append((report.batch_row, track.row, salt, report.published_ms))
 
@@ -285,14 +318,13 @@ class Segment:
 
     def _catch_up(self, index: int) -> list[Track]:
         """Time is about to pass: enter what came before, of events whose timers may fire."""
-        judged, state = self._judged, self._desk.state
+        state = self._desk.state
         self._shelf.refresh(self._desk.plan)
         # The lowest mark cannot be beyond the highest there is.
         rows = self._shelf.due_rows(max(int(self._rows.append_ms[index]), state.clock_ms, *state.marks.values(), 0))
         if not rows:
             return []
-        number = self._rows.event[judged.index[judged.starts[:-1]]]  # in order: events are sorted by it
-        due = self._shelf.columns.hash[rows]
+        number, due = self._numbers, self._shelf.columns.hash[rows]
         at = np.searchsorted(number, due)
         at[at == len(number)] = 0
         found = []
@@ -301,10 +333,14 @@ class Segment:
                 continue  # none of its timers fires that soon
             track = self._tracks.of(event)
             if track.cursor < track.end:
-                before = int(np.searchsorted(judged.index[track.cursor : track.end], index))
-                self._absorb(track, track.cursor + before)
+                self._absorb_before(track, index)
                 found.append(track)
         return found
+
+    def _absorb_before(self, track: Track, index: int) -> None:
+        """Enter the messages of an event that stand before a row."""
+        before = int(np.searchsorted(self._judged.index[track.cursor : track.end], index))
+        self._absorb(track, track.cursor + before)
 
     def _absorb(self, track: Track, until: int) -> None:
         """Enter the messages of an event up to a position that nobody has to open; or open them after all."""
@@ -312,6 +348,7 @@ class Segment:
             reached = self._count_run(track, start, until)
             if reached == start:
                 self._fire(track, int(self._judged.append_ms[start]))
+                self._hand_on(int(self._judged.index[start]))
                 reached = self._count_run(track, start, until)
             if reached == start:
                 index = int(self._judged.index[start])
@@ -331,6 +368,18 @@ class Segment:
             advance_all(self._desk, slot, self._grounds.at(at.broker, at.topic).topic, now_ms)
             self._desk.state.size += slot.size - before  # it is not dropped, though it may be empty: the message comes next
 
+    def _may_send(self, track: Track) -> bool:
+        """Whether what is left about an event may have its broker send something: a timer may fire, messages go on by
+        themselves, or the event has gone. It is handed on in time only if all are opened, each in its turn."""
+        if not self._desk.rules.hands_on or track.row < 0:
+            return False
+        if self._shelf.row_of(int(self._numbers[track.event])) != track.row:
+            return True
+        at, slot = self._shelf.take(track.row)
+        ground = self._grounds.at(at.broker, at.topic)
+        is_still = ground.gathers and slot.next_ms(ground.topic) > int(self.course.until_ms[track.event])
+        return not ground.alone and not is_still
+
     # ---- remembering --------------------------------------------------------------------------------------------------
 
     def _learn(self) -> None:
@@ -342,7 +391,10 @@ class Segment:
             count = rows.starts[index + 1] - rows.starts[index]
             facts = rows.facts[rows.facts_of(index)]
             shelf.add_facts(facts ^ np.repeat(salt, count), np.repeat(row, count), np.repeat(published_ms, count))
+        self._learn_sources()
+
+    def _learn_sources(self) -> None:
         if noted := self._desk.noted:
             owner, salts = np.array(list(noted.values()), dtype=np.int64).T
-            shelf.add_sources(np.fromiter(noted, dtype=np.int64, count=len(noted)), owner, salts)
+            self._shelf.add_sources(np.fromiter(noted, dtype=np.int64, count=len(noted)), owner, salts)
             noted.clear()

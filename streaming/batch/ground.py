@@ -20,7 +20,7 @@ class Ground:
     """A broker and a topic. Everything here follows from the plan."""
 
     __slots__ = (
-        *("broker", "cut_off", "downward", "gathers", "joins", "name", "quiet", "timing", "topic"),
+        *("alone", "broker", "cut_off", "downward", "gathers", "joins", "name", "quiet", "timing", "topic"),
         *("_bits", "_everybody", "_index", "_matchers"),
     )
 
@@ -33,8 +33,10 @@ class Ground:
         """Whether its messages become events here."""
         self.cut_off = bool(place.cut_off)
         self.downward = tuple(place.downward)
+        self.alone = not place.since
+        """Whether no neighbour hears anything of it from here, or tells anything."""
         paces = (*WATCHING, AT_MOST)
-        self.quiet = not place.since and not any((broker, name) in snapshot.asking[pace.property] for pace in paces)
+        self.quiet = self.alone and not any((broker, name) in snapshot.asking[pace.property] for pace in paces)
         """Whether news concerns subscriptions here alone, and none that asks for more than a cadence."""
         self._bits = place_bits(secret, broker, name)
         self._index = snapshot.index((broker, name))
@@ -78,6 +80,8 @@ class Grounds:
         self._plan, self._secret = plan, secret
         self._found: dict[tuple[str, str], Ground] = {}
         self.shortest_window_ms = plan.snapshot.shortest_window_ms
+        self.brokers = len(plan.overlay.brokers) if plan.overlay.links else 1
+        """At how many brokers one key may be remembered because of one message."""
 
     def at(self, broker: str, topic: str) -> Ground:
         found = self._found.get((broker, topic))

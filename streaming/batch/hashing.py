@@ -34,6 +34,19 @@ def place_bits(secret: str, broker: str, topic: str) -> int:
     return bits
 
 
+def about_hash(secret: str, about: tuple[str, str]) -> int:
+    """What chooses the bucket where all brokers' events of a topic and key are in one: Spark's `xxhash64(secret, topic, key)`."""
+    bits = xxhash.xxh64_intdigest(secret.encode(), _SEED)
+    for part in about:
+        bits = xxhash.xxh64_intdigest(part.encode(), bits)
+    return signed(bits)
+
+
+def bucket_of(secret: str, at: Address, buckets: int, *, hands_on: bool) -> int:
+    """The bucket that an event is in."""
+    return (about_hash(secret, at.about) if hands_on else event_hash(secret, at)) % buckets
+
+
 def fact_hashes(event: int, fields: Mapping[str, Value]) -> list[int]:
     """A number for each stated fact of a message that was decoded here.
 

@@ -161,9 +161,23 @@ def plan(shelf: PackedMemory, grounds: Grounds, rules: Rules, part: Part) -> Cou
     if len(row):
         _keep_usual(course, shelf, grounds, rows, sums)
         course.open_for(Why.TIMER, (~course.tracked & ~(known & (columns.next_ms[row] > sums.latest_ms)))[event])
-    if part.size + int(course.open.sum()) + len(course.others) > rules.open_events:
+        if rules.hands_on:
+            # What a timer has a broker send is handed on in its turn.
+            linked = known & ~_of_places(shelf, grounds, lambda ground: ground.alone)[columns.place[row]]
+            course.open_all_for(Why.TIMER, linked & course.tracked & (columns.next_ms[row] <= course.until_ms))
+    if part.size + _most_new(course, shelf, grounds, rules, part) > rules.open_events:
         course.open_all_for(Why.NO_ROOM, np.ones(len(row), dtype=bool))
     return course
+
+
+def _most_new(course: Course, shelf: PackedMemory, grounds: Grounds, rules: Rules, part: Part) -> int:
+    """How many slots may be opened at most. What is handed on opens one at each broker that it comes to, also if a timer sends
+    it."""
+    found = int(course.open.sum()) + len(course.others)
+    if not rules.hands_on:
+        return found
+    latest_ms = int(part.rows.append_ms[part.lo : part.hi].max(initial=part.clock_ms))
+    return grounds.brokers * (found + len(shelf.due_rows(latest_ms)))
 
 
 def _keep_usual(course: Course, shelf: PackedMemory, grounds: Grounds, rows: Rows, sums: Sums) -> None:

@@ -1,12 +1,12 @@
 """The same state in another number of buckets.
 
-What is known of an event goes, as it stands, to the bucket that the event's hash now chooses. What is about no event is shared
+What is known of an event goes, as it stands, to the bucket that its hash now chooses. What is about no event is shared
 out so that the sums stay, numbers that must grow do, and the books of each bucket balance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from streaming.batch.arrays import Ints
 from streaming.batch.columns import Columns
-from streaming.batch.hashing import event_hash
+from streaming.batch.hashing import bucket_of
 from streaming.batch.memory import PackedMemory
 from streaming.batch.store import Bucket
 from streaming.batch.stowing import unstow
@@ -29,14 +29,18 @@ from tidings.registers import Bounds
 Key = TypeVar("Key")
 
 
-def resplit(buckets: Sequence[Bucket], count: int, secret: str, bounds: Bounds) -> list[Bucket]:
+def resplit(buckets: Sequence[Bucket], count: int, secret: str, bounds: Bounds, *, hands_on: bool = False) -> list[Bucket]:
     """The buckets, all of one moment and with their slots packed, as ``count`` others. They have no notes yet."""
-    slots = _Slots.of(buckets)
-    target = slots.hash % count
+
+    def target_of(at: Address) -> int:
+        return bucket_of(secret, at, count, hands_on=hands_on)
+
+    slots = _Slots.of(buckets, target_of)
+    target = slots.target
     shelves = _shelves(buckets, slots, target, count, secret, bounds)
     books = _books(buckets, slots, target, count)
     filters = _filters(buckets, count)
-    ending = _ending(buckets, count, secret)
+    ending = _ending(buckets, count, target_of)
     sizes = np.bincount(target, weights=slots.size, minlength=count).astype(np.int64).tolist()
     states = [bucket.state for bucket in buckets]
     return [
@@ -105,29 +109,31 @@ class _Slots:
 
     bucket: Ints
     row: Ints
-    hash: Ints
+    target: Ints
+    """The bucket that it goes to."""
     age_ms: Ints
     held: Ints
     size: Ints
 
     @staticmethod
-    def of(buckets: Sequence[Bucket]) -> _Slots:
-        columns = [_look(number, bucket.shelf) for number, bucket in enumerate(buckets)]
+    def of(buckets: Sequence[Bucket], target_of: Callable[[Address], int]) -> _Slots:
+        columns = [_look(number, bucket.shelf, target_of) for number, bucket in enumerate(buckets)]
         return _Slots(*(np.concatenate(column) for column in zip(*columns, strict=True)))
 
 
-def _look(number: int, shelf: PackedMemory) -> tuple[Ints, ...]:
+def _look(number: int, shelf: PackedMemory, target_of: Callable[[Address], int]) -> tuple[Ints, ...]:
     assert not shelf.in_hand
     rows = shelf.rows()
-    opened_ms, held, size = [], [], []
+    target, opened_ms, held, size = [], [], [], []
     for row in rows.tolist():
         packed = shelf.packed[row]
         assert packed is not None
-        _, slot = unstow(packed)
+        at, slot = unstow(packed)
+        target.append(target_of(at))
         opened_ms.append(min((event.opened_ms for event in slot.open), default=NEVER))
         held.append(slot.held)
         size.append(slot.size)
-    return np.full(len(rows), number), rows, shelf.columns.hash[rows], _ages(opened_ms), _ints(held), _ints(size)
+    return np.full(len(rows), number), rows, _ints(target), _ages(opened_ms), _ints(held), _ints(size)
 
 
 def _ages(opened_ms: list[int]) -> Ints:
@@ -231,12 +237,12 @@ def _count_held(books: Books, held: int) -> None:
     books.enter(Outcome.HELD, MessageReason.HOLDING, held)
 
 
-def _ending(buckets: Sequence[Bucket], count: int, secret: str) -> list[dict[Address, int]]:
+def _ending(buckets: Sequence[Bucket], count: int, target_of: Callable[[Address], int]) -> list[dict[Address, int]]:
     """Events that have ended and wait are where their slots are."""
     found: list[dict[Address, int]] = [{} for _ in range(count)]
     for bucket in buckets:
         for at, ended_ms in bucket.state.ending.items():
-            found[event_hash(secret, at) % count][at] = ended_ms
+            found[target_of(at)][at] = ended_ms
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,6 +16,8 @@ from streaming.model.inputs import Arrived, Heard
 from streaming.model.items import Windowed
 from streaming.model.links import LinkRecord, Stamp, kind_of
 from streaming.model.outputs import Decided, Offer, Outcome, Output, PutAside, Send
+from streaming.wire.inputs import handed_on
+from streaming.wire.link import encode_link
 from tidings import event as events
 from tidings.errors import Unreadable
 from tidings.subscription import Subscription
@@ -32,6 +35,10 @@ class Desk:
     outputs: list[Output] = field(default_factory=list)
     again: list[Arrived] = field(default_factory=list)
     """Messages that have waited here, and are to be taken in now."""
+    clock_moved: bool = False
+    """Whether the clock has moved, and what waits for that has not been looked at."""
+    handed: deque[Arrived | Heard] = field(default_factory=deque)
+    """What was sent over links by one broker and is to be taken in by another now, in its order, if this process hands on."""
 
     def __post_init__(self) -> None:
         self.plan = self.plan_at(self.state.version)
@@ -118,7 +125,14 @@ class Desk:
         """Write a record to a link."""
         self.books(broker).sent[to, kind_of(record)] += 1
         number = self.state.sent[broker, to] = self.state.sent.get((broker, to), 0) + 1
-        self.outputs.append(Send(broker, to, record, Stamp(self.rules.bucket, number), now_ms))
+        stamp = Stamp(self.rules.bucket, number)
+        if not self.rules.hands_on:
+            self.outputs.append(Send(broker, to, record, stamp, now_ms))
+            return
+        # Whatever was due by the clock has been told where it comes; a timer that fired may have been due before.
+        send = Send(broker, to, record, stamp, max(now_ms, self.state.clock_ms), encode_link(record, stamp))
+        self.outputs.append(send)
+        self.handed.append(handed_on(send))
 
     def offer(
         self, broker: str, to: str, topic: str, item: Windowed, *, via: str | None = None, crosses: bool = False, at_ms: int = 0

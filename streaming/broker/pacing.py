@@ -117,7 +117,7 @@ def beat(desk: Desk) -> None:
         due = state.beats_due.get(subscription.name)
         if not due or due[0] > lowest_ms:
             continue
-        read_ms = min(lowest_ms, heard_ms(state, desk.plan, (subscription.broker, subscription.topic)))
+        read_ms = min(lowest_ms, heard_ms(state, desk.plan, (subscription.broker, subscription.topic), desk.rules))
         for beat_ms in [each for each in due if each <= read_ms]:
             due.remove(beat_ms)
             state.changed = True

@@ -31,9 +31,9 @@ _NOTHING = (-1, 0, 0)
 
 
 def note_progress(desk: Desk, happened: Progressed) -> None:
-    """A service said how far it is. Without links, nobody waits for anybody."""
+    """A service said how far it is. Without links, or where all is handed on at once, nobody waits for anybody."""
     progress = desk.state.progress
-    if not desk.plan.overlay.links:
+    if not desk.plan.overlay.links or desk.rules.hands_on:
         progress.clear()
         return
     if happened.service not in progress and len(progress) >= MOST_SERVICES:
@@ -61,15 +61,15 @@ def waits(plan: Plan, at: tuple[str, str]) -> bool:
     return plan.sources(*at).count > 1
 
 
-def reached_ms(state: BucketState, plan: Plan, at: tuple[str, str], patience_ms: int) -> int:
+def reached_ms(state: BucketState, plan: Plan, at: tuple[str, str], rules: Rules) -> int:
     """All that entered before then, and is about that topic, has come to that broker; or is not waited for any longer."""
-    return max(heard_ms(state, plan, at), state.clock_ms - patience_ms)
+    return max(heard_ms(state, plan, at, rules), state.clock_ms - rules.patience_ms)
 
 
-def heard_ms(state: BucketState, plan: Plan, at: tuple[str, str]) -> int:
+def heard_ms(state: BucketState, plan: Plan, at: tuple[str, str], rules: Rules) -> int:
     """All that entered before then, and is about that topic, has come to that broker; 0 if that is not known at all."""
     sources = plan.sources(*at)
-    if sources.count <= 1:
+    if sources.count <= 1 or rules.hands_on:
         return state.clock_ms
     if any(_last(progress, state.clock_ms)[2] > state.version for progress in state.progress.values()):
         return 0  # there are other ways, and it is not known here yet which
@@ -123,7 +123,7 @@ def gathered(state: BucketState, plan: Plan, rules: Rules) -> tuple[tuple[str, s
             for broker in plan.overlay.brokers:
                 hosted = rules.hosted is None or broker in rules.hosted
                 if hosted and plan.place(broker, topic).role is Role.GATHERS:
-                    found.append((broker, topic, reached_ms(state, plan, (broker, topic), rules.patience_ms)))
+                    found.append((broker, topic, reached_ms(state, plan, (broker, topic), rules)))
     return tuple(found)
 
 

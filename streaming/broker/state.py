@@ -15,6 +15,7 @@ from streaming.model.books import Books
 from streaming.model.entry import Entry, Origin
 from streaming.model.event import OpenEvent, Tombstone
 from streaming.model.ledger import Cap
+from tidings import names
 from tidings.message import Message
 from tidings.registers import Bounds
 from tidings.topic import Topic
@@ -42,11 +43,19 @@ class Rules:
     buckets: int = 1
     bucket_index: int = 0
     """Which of the service's buckets this is. What is about no event, each bucket does its share of."""
+    hands_on: bool = False
+    """Whether a broker takes in at once what another sends it over a link, and nobody reads the link. The process serves all
+    brokers then, and all that is about a topic and key is in one bucket (decision 0028)."""
 
     @property
     def serves_all(self) -> bool:
         """Whether no other process serves any broker. Then windows go from broker to broker in the pipeline of windows alone."""
         return self.hosted is None
+
+    @property
+    def reads(self) -> str:
+        """The Kafka topics that the process reads for events, as a pattern."""
+        return names.input_pattern(self.hosted, links=not self.hands_on)
 
 
 class Ahead(Struct, array_like=True):

@@ -19,7 +19,7 @@ from streaming.broker.passing import arrived, arrived_again, arrived_early
 from streaming.broker.progress import note_progress
 from streaming.broker.replanning import reconsider
 from streaming.broker.state import BucketState, Rules
-from streaming.broker.timers import pass_time
+from streaming.broker.timers import pass_time, time_passed
 from streaming.model.event import OpenEvent
 from streaming.model.inputs import Arrived, Heard, Input, Marked, Progressed, Refused, Ticked
 from streaming.model.links import EventNews, HandOver, WindowRecord
@@ -41,6 +41,9 @@ def step(
     desk = Desk(state, plan_at, rules)
     for happened in inputs:
         take(desk, happened)
+        while desk.handed:
+            take(desk, desk.handed.popleft())
+        finish(desk, happened)
     return state, desk.outputs
 
 
@@ -56,7 +59,10 @@ def start(state: BucketState, inputs: Iterable[Input]) -> None:
 
 
 def take(desk: Desk, happened: Input) -> OpenEvent | None:
-    """Take in one thing that happened. Returns the event that a publication was joined to."""
+    """Take in one thing that happened. Returns the event that a publication was joined to.
+
+    What brokers send each other then is taken in next (`Desk.handed`), and when there is no more of that, `finish` follows.
+    """
     if not _is_new(desk, happened):
         return None
     match happened:
@@ -81,6 +87,13 @@ def take(desk: Desk, happened: Input) -> OpenEvent | None:
     return None
 
 
+def finish(desk: Desk, happened: Input) -> None:
+    """All that follows from it has come where it goes: if time has passed, events are over that waited for that."""
+    if isinstance(happened, Marked | Ticked):
+        time_passed(desk)
+        arrived_again(desk)
+
+
 def _is_new(desk: Desk, happened: Input) -> bool:
     """Count what came. False if it came before: a neighbour that was interrupted sends some records again."""
     if isinstance(happened, Arrived | Heard | Refused):
@@ -100,7 +113,7 @@ def _marked(desk: Desk, mark: Marked) -> None:
         # Kept even if nothing else happens: a batch that is run again after a crash must begin with the same clock, or it
         # sends other records under the same numbers.
         desk.state.changed = True
-    _pass_time(desk)
+    pass_time(desk)
 
 
 def _ticked(desk: Desk, tick: Ticked) -> None:
@@ -117,12 +130,7 @@ def _ticked(desk: Desk, tick: Ticked) -> None:
             state.books_of(broker)  # empty books are told too: nothing received is news to a person who looks
     if desk.plan.snapshot.beating:
         note_beats(desk, tick)
-    _pass_time(desk)
-
-
-def _pass_time(desk: Desk) -> None:
     pass_time(desk)
-    arrived_again(desk)
 
 
 def _adopt(desk: Desk, version: int, now_ms: int) -> None:

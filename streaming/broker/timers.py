@@ -26,11 +26,16 @@ def pass_time(desk: Desk) -> None:
     state = desk.state
     lowest_ms = min((state.marks.get(partition, 0) for partition in state.partitions), default=0)
     if lowest_ms > state.clock_ms:
-        state.clock_ms = lowest_ms
+        state.clock_ms, desk.clock_moved = lowest_ms, True
         if lowest_ms >= state.wake_ms:
             _wake(desk, lowest_ms)
-        if state.ending:
-            _bury_all(desk)
+
+
+def time_passed(desk: Desk) -> None:
+    """All that fired has come where it goes: events are over that waited for it."""
+    if desk.clock_moved and desk.state.ending:
+        _bury_all(desk)
+    desk.clock_moved = False
     if desk.plan.snapshot.beating:
         beat(desk)
 
@@ -170,7 +175,7 @@ def _bury_all(desk: Desk) -> None:
     for at, ended_ms in list(state.ending.items()):
         place = at.place
         if place not in reached:
-            reached[place] = reached_ms(state, desk.plan, place, desk.rules.patience_ms)
+            reached[place] = reached_ms(state, desk.plan, place, desk.rules)
         if ended_ms > reached[place]:
             continue
         slot = state.slots.get(at)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -129,6 +129,8 @@ class Send:
     record: LinkRecord
     stamp: Stamp
     at_ms: int
+    value: bytes | None = field(default=None, compare=False, repr=False)
+    """The record as bytes, if it was written already."""
 
 
 @dataclass(frozen=True, slots=True)

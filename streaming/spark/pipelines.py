@@ -58,7 +58,7 @@ class Pipeline:
 EVENTS = Pipeline(
     name="events",
     source=lambda spec: {
-        "subscribePattern": names.input_pattern(spec.rules.hosted),
+        "subscribePattern": spec.rules.reads,
         "includeHeaders": str(spec.headers).lower(),
     },
     deal=routing.deal,

@@ -41,6 +41,8 @@ class Routing:
     limits: MessageLimits
     partitions: int = 1
     """Shuffle partitions, which the buckets are dealt out to evenly."""
+    hands_on: bool = False
+    """Whether all that is about a topic and key goes to one bucket, at whichever broker."""
 
 
 def deal(records: DataFrame, spec: BucketSpec, partitions: int) -> DataFrame:
@@ -49,7 +51,9 @@ def deal(records: DataFrame, spec: BucketSpec, partitions: int) -> DataFrame:
     timed = records.withWatermark("timestamp", "0 seconds")
     # A task for each Kafka partition would cost more than reading the few records in it.
     few = timed.coalesce(max(1, records.sparkSession.sparkContext.defaultParallelism))
-    return routed(few, Routing(str(spec.ticker.service), spec.secret, spec.rules.buckets, spec.limits, partitions))
+    return routed(
+        few, Routing(str(spec.ticker.service), spec.secret, spec.rules.buckets, spec.limits, partitions, spec.rules.hands_on)
+    )
 
 
 def routed(records: DataFrame, routing: Routing) -> DataFrame:
@@ -83,7 +87,8 @@ def routed(records: DataFrame, routing: Routing) -> DataFrame:
     unknown = F.isnull("topic") | F.isnull("key")
     hashed = named.withColumn("event", F.when(unknown, F.lit(0)).otherwise(event))
     unreadable = F.xxhash64(F.lit(routing.secret), "offset")
-    bucket = F.pmod(F.when(F.col("event") == 0, unreadable).otherwise(F.col("event")), F.lit(routing.buckets)).cast("int")
+    dealt_by = F.xxhash64(F.lit(routing.secret), "topic", "key") if routing.hands_on else F.col("event")
+    bucket = F.pmod(F.when(F.col("event") == 0, unreadable).otherwise(dealt_by), F.lit(routing.buckets)).cast("int")
     labels = F.lit(labels_of(routing.buckets, routing.partitions)).cast("array<int>")
     target = F.when(F.col("kind") == KINDS.index(MESSAGE), F.array(F.element_at(labels, bucket + 1))).otherwise(labels)
     return hashed.select(F.explode(target).alias("bucket"), *COLUMNS, *headers)

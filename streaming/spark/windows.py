@@ -65,7 +65,9 @@ class _Kept:
 
 def run_bucket(settings: BucketSpec, index: int, frames: list[pd.DataFrame], group_state: Any) -> Iterator[pd.DataFrame]:
     """Take in what a batch has for a bucket of links: converts, calls `step`, converts back."""
-    rules = WindowRules(str(settings.ticker.service), index, settings.rules.buckets, settings.rules.hosted)
+    rules = WindowRules(
+        str(settings.ticker.service), index, settings.rules.buckets, settings.rules.hosted, settings.rules.hands_on
+    )
     here = WINDOWS, settings.state_dir, index
     bucket = _opened(here, bytes(group_state.get[0]) if group_state.exists else b"")
     before = {broker: books.to_dict() for broker, books in bucket.state.books.items()}

@@ -14,6 +14,7 @@ from streaming.model.windows import WindowOutput
 from streaming.windows.places import senders
 from streaming.windows.rules import WindowRules
 from streaming.windows.state import At, WindowState
+from streaming.wire.link import encode_link
 from tidings.control import Snapshot
 from tidings.subscription import Subscription
 from topology.plan import Plan
@@ -65,7 +66,9 @@ class WindowDesk(ABC):
         record = WindowRecord(topic, key, item)
         number = self.state.sent[sender, to] = self.state.sent.get((sender, to), 0) + 1
         self.state.books_of(sender).sent[to, kind_of(record)] += 1
-        self.outputs.append(Send(sender, to, record, Stamp(self.rules.name, number), at_ms))
+        stamp = Stamp(self.rules.name, number)
+        value = encode_link(record, stamp) if self.rules.hands_on else None
+        self.outputs.append(Send(sender, to, record, stamp, at_ms, value))
 
     def known_to_all(self, at: At) -> dict[str, int]:
         """By interest, the time from which every broker that sends here has known of it."""

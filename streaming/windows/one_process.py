@@ -12,8 +12,9 @@ from graphlib import TopologicalSorter
 
 from streaming.broker.offering import takers
 from streaming.model.books import WindowItem
-from streaming.model.items import Item, Publication
-from streaming.model.outputs import Offer
+from streaming.model.items import Item, Publication, Through, Windowed
+from streaming.model.links import kind_of
+from streaming.model.outputs import MessageReason, Offer, Outcome, Send
 from streaming.windows.adopting import adopt, give_up
 from streaming.windows.counting import count
 from streaming.windows.desk import WindowDesk
@@ -52,6 +53,20 @@ class OneProcess(WindowDesk):
 
     def known_since(self, at: At, sender: str) -> Mapping[str, int]:
         return self.known_to_all(place_of_sender(sender, at))
+
+    def send(self, at: At, item: Windowed, at_ms: int) -> None:
+        """What crosses is entered beyond the link, if nobody reads it there."""
+        super().send(at, item, at_ms)
+        if self.rules.hands_on and not isinstance(item, Through):
+            sender, broker, topic = at
+            sent = self.outputs[-1]
+            assert isinstance(sent, Send)
+            books = self.state.books_of(broker)
+            books.received += 1
+            books.heard[sender, kind_of(sent.record)] += 1
+            books.heard_bytes[sender] += len(sent.value or b"")
+            taken = takers(self.plan, broker, topic, item, sender)
+            books.enter(Outcome.MERGED, MessageReason.WINDOWED if taken else MessageReason.UNWANTED)
 
     def hand_on(self, at: At, item: Item, *, crosses: bool) -> None:
         """It counts beyond the link, and wherever it crosses from there. A loop, as the way may be long."""

@@ -21,6 +21,8 @@ class WindowRules:
     index: int = 0
     buckets: int = 1
     hosted: frozenset[str] | None = None
+    hands_on: bool = False
+    """Whether nobody reads what crosses a link."""
 
     @property
     def name(self) -> str:

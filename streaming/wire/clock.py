@@ -36,6 +36,8 @@ class Tick:
     """What was appended before has been read, and all that follows from it written; None if the service does not know."""
     done_version: int = 0
     """Of the control data that it went by then, at least."""
+    hands_on: bool = False
+    """Whether the service takes in at once what its brokers send each other, and reads no links."""
     append_ms: int = 0
     offset: int = 0
     """Where it stands in Kafka."""
@@ -48,7 +50,9 @@ def encode_tick(tick: Tick) -> bytes:
     """The value on `clock`."""
     progress = {} if tick.ms is None else {"ms": tick.ms, "done_ms": tick.done_ms, "done_version": tick.done_version}
     brokers = None if tick.brokers is None else sorted(tick.brokers)
-    datum = {"service": tick.service, **progress, "version": tick.version, "brokers": brokers, "partitions": tick.partitions}
+    ways = {"hands_on": True} if tick.hands_on else {}
+    held = {"version": tick.version, "brokers": brokers, **ways, "partitions": tick.partitions}
+    datum = {"service": tick.service, **progress, **held}
     return json.dumps(datum).encode()
 
 
@@ -64,6 +68,7 @@ def decode_tick(record: Record) -> Tick | None:
             brokers,
             datum.get("ms"),
             *_progress(datum),
+            hands_on=datum.get("hands_on") is True,
             append_ms=record.append_ms,
             offset=record.offset,
         )

@@ -9,6 +9,7 @@ from typing import Any
 from streaming.model.entry import Origin
 from streaming.model.inputs import Arrived, Heard, Input, Marked, Progressed, Refused, Ticked
 from streaming.model.links import LinkRecord, PassedOn, Stamp
+from streaming.model.outputs import Send
 from streaming.wire.clock import MARK_START, TickerIdentity, decode_tick
 from streaming.wire.link import decode_link
 from streaming.wire.message import MessageLimits, decode_message
@@ -65,6 +66,12 @@ def arrival(origin: Origin, sender: str, to: str, record: LinkRecord, stamp: Sta
     if isinstance(record, PassedOn):
         return Arrived(origin, to, record.message, sender=sender, passed=record, stamp=stamp, size=size)
     return Heard(origin, to, sender, record, stamp, size)
+
+
+def handed_on(send: Send) -> Arrived | Heard:
+    """What was sent over a link, at its far end at once: nobody reads it there. Its number stands for its offset."""
+    origin = Origin(names.link_topic(send.sender, send.to), 0, send.stamp.number, send.at_ms)
+    return arrival(origin, send.sender, send.to, send.record, send.stamp, len(send.value or b""))
 
 
 def _ticked(record: Record, ticker: TickerIdentity) -> list[Input]:

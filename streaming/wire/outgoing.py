@@ -44,7 +44,8 @@ def to_records(
                 yield Outgoing(told.kafka_topic, told.record_key, told.value, [])
             case Send():
                 link, about = names.link_topic(output.sender, output.to), names.record_key(*output.record.about)
-                yield Outgoing(link, about, encode_link(output.record, output.stamp), [])
+                value = output.value or encode_link(output.record, output.stamp)
+                yield Outgoing(link, about, value, [])
             case PutAside():
                 yield aside_record(output, output.entry or entry_at(output.origin))
             case Offer():

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from streaming.batch.engine import EngineSettings, process
-from streaming.batch.hashing import event_hash
+from streaming.batch.hashing import bucket_of, event_hash
 from streaming.batch.resplit import resplit
 from streaming.batch.rows import COLUMNS, KINDS, rows_of
 from streaming.batch.store import Bucket, Store, read_note
@@ -42,11 +42,13 @@ class LogRecord(Record, frozen=True):
     def event(self) -> int:
         return event_hash(SECRET, Address(names.broker_of(self.kafka_topic), *self.about)) if self.about else 0
 
-    def bucket(self, buckets: int) -> int | None:
+    def bucket(self, buckets: int, *, hands_on: bool = False) -> int | None:
         """Which of this many buckets reads it; None for all."""
         if kind_of(self) != MESSAGE:
             return None
-        return (self.event if self.about else self.offset) % buckets
+        if self.about is None:
+            return self.offset % buckets
+        return bucket_of(SECRET, Address(names.broker_of(self.kafka_topic), *self.about), buckets, hands_on=hands_on)
 
 
 def log_of(script: Script, encodings: Sequence[Encoding] = (Encoding.AVRO,)) -> list[LogRecord]:
@@ -119,7 +121,9 @@ class Buckets:
         for number in range(self.count):
             store, bucket = self.store(number), self.open(number)
             rules = replace(self.script.rules, bucket=f"svc/{number}", bucket_index=number, buckets=self.count)
-            mine = [record for record in batch if record.bucket(self.count) in (None, number)]
+            mine = [
+                record for record in batch if record.bucket(self.count, hands_on=self.script.rules.hands_on) in (None, number)
+            ]
             rows = rows_of(columns_of(mine), LIMITS, SECRET)
             bucket.state.changed = False
             outputs += process(bucket.state, bucket.shelf, rows, EngineSettings(self.script.plan_at, rules, LIMITS, TICKER))
@@ -130,7 +134,7 @@ class Buckets:
 
     def migrate(self, count: int) -> None:
         """Go on with another number of buckets, in another folder."""
-        buckets = resplit(self.all(), count, SECRET, self.script.rules.bounds)
+        buckets = resplit(self.all(), count, SECRET, self.script.rules.bounds, hands_on=self.script.rules.hands_on)
         self.count, self._generation = count, self._generation + 1
         self.notes = {number: self.store(number).save(bucket) for number, bucket in enumerate(buckets)}
 

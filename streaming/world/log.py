@@ -64,7 +64,7 @@ class WorldLog(dict[str, list[Appended]]):
         rows.append(Appended(kafka_topic, 0, len(rows), append_ms, payload))
 
 
-def is_for(row: Appended, bucket: int, buckets: int) -> bool:
+def is_for(row: Appended, bucket: int, buckets: int, *, hands_on: bool) -> bool:
     """Whether a bucket reads a row: those about an event are dealt, all others are for all."""
     match row.payload:
         case Message(topic=topic, key=key):
@@ -73,7 +73,8 @@ def is_for(row: Appended, bucket: int, buckets: int) -> bool:
             about = record.about
         case _:
             return True
-    return zlib.crc32(repr((names.broker_of(row.kafka_topic), *about)).encode()) % buckets == bucket
+    dealt_by = about if hands_on else (names.broker_of(row.kafka_topic), *about)
+    return zlib.crc32(repr(dealt_by).encode()) % buckets == bucket
 
 
 def inputs_of(row: Appended, service: str) -> list[Input]:

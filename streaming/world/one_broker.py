@@ -58,7 +58,7 @@ class Script:
     ) -> None:
         """A publisher's message arrives now."""
         message = Message(topic, key, dict(fields), source, id, published_ms)
-        self.inputs.append(Arrived(self._origin(), broker, message))
+        self.inputs.append(Arrived(self._origin(broker), broker, message))
 
     def pass_on(
         self,
@@ -134,6 +134,6 @@ class Script:
     def books(self) -> Books:
         return total(self.run()[0].books.values())
 
-    def _origin(self) -> Origin:
+    def _origin(self, broker: str = "b1") -> Origin:
         self._offset += 1
-        return Origin(names.publish_topic("b1"), 0, self._offset, self.now_ms)
+        return Origin(names.publish_topic(broker), 0, self._offset, self.now_ms)

@@ -36,7 +36,7 @@ class Process:
         self.windows = WindowState()
         self.offers: Sequence[Offer] = ()
         """What was offered to windows, last."""
-        self._of_windows = WindowRules(service, hosted=rules.hosted)
+        self._of_windows = WindowRules(service, hosted=rules.hosted, hands_on=rules.hands_on)
         self._version = 0
         self._asked = False
         """Whether anybody has asked for windows yet."""

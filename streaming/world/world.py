@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from random import Random
 from typing import Any, ClassVar
@@ -47,6 +47,7 @@ class _Service:
 
     name: str
     hosted: frozenset[str] | None
+    hands_on: bool
     events: list[BucketState]
     windows: list[WindowState]
     offers: list[tuple[str, Offer] | Clocked] = field(default_factory=list)
@@ -59,7 +60,7 @@ class _Service:
         return self.hosted is None or names.broker_of(kafka_topic) in self.hosted
 
     def reads(self, kafka_topic: str) -> bool:
-        return kafka_topic == names.CLOCK or self.serves(kafka_topic)
+        return kafka_topic == names.CLOCK or (self.serves(kafka_topic) and not (self.hands_on and names.sender_of(kafka_topic)))
 
     @property
     def done(self) -> tuple[int, int]:
@@ -70,7 +71,8 @@ class _Service:
         return ((state, self.rules(index)) for index, state in enumerate(self.events))
 
     def rules(self, index: int) -> Rules:
-        return Rules(bucket=f"{self.name}/{index}", bucket_index=index, buckets=len(self.events), hosted=self.hosted)
+        of_bucket = Rules(bucket=f"{self.name}/{index}", bucket_index=index, buckets=len(self.events))
+        return replace(of_bucket, hosted=self.hosted, hands_on=self.hands_on)
 
 
 @dataclass
@@ -88,6 +90,8 @@ class World:
     now_ms: int = 1_000_000
     services: Mapping[str, Iterable[str] | None] = field(default_factory=lambda: {SERVICE: None})
     delay_ms: int | Mapping[tuple[str, str], int] = 0
+    hands_on: bool = False
+    """Whether a service that serves all brokers hands on at once what one sends to another: then links take no time."""
     told: list[Notification] = field(default_factory=list)
     decided: list[WindowDecided] = field(default_factory=list)
     put_aside: list[PutAside] = field(default_factory=list)
@@ -113,6 +117,7 @@ class World:
             name: _Service(
                 name,
                 None if brokers is None else frozenset(brokers),
+                self.hands_on and brokers is None,
                 [BucketState() for _ in range(self.buckets)],
                 [WindowState() for _ in range(self.window_buckets)],
             )
@@ -156,7 +161,7 @@ class World:
         self.wait(after_ms)
         self._ticked_ms, version = self.now_ms, self.versions.latest
         for service in self._services.values():
-            served = [name for name in self.log if name != names.CLOCK and service.serves(name)]
+            served = [name for name in self.log if name != names.CLOCK and service.reads(name)]
             for kafka_topic in served:
                 self.log.append(kafka_topic, self.now_ms, Mark(service.name, version))
             partitions = tuple(sorted(names.partition_name(each, 0) for each in (*served, names.CLOCK)))
@@ -239,7 +244,7 @@ class World:
         """What is told if all that is in the log is decided again in one go, service by service."""
         found = []
         for service in self._services.values():
-            process = Process(self.versions.plan_at, Rules(bucket="replay", hosted=service.hosted), service.name)
+            process = Process(self.versions.plan_at, replace(service.rules(0), bucket="replay", buckets=1), service.name)
             rows = in_log_order([row for name, rows in self.log.items() if service.reads(name) for row in rows])
             outputs = process.step([each for row in rows for each in inputs_of(row, service.name)])
             found += [output.notification for output in outputs if isinstance(output, Tell)]
@@ -269,7 +274,12 @@ class World:
             runs: list[tuple[str, Sequence[Any]]] = []
             for index, state in enumerate(service.events):
                 rules = service.rules(index)
-                inputs = [each for row in ordered if is_for(row, index, self.buckets) for each in inputs_of(row, service.name)]
+                inputs = [
+                    each
+                    for row in ordered
+                    if is_for(row, index, self.buckets, hands_on=service.hands_on)
+                    for each in inputs_of(row, service.name)
+                ]
                 after, outputs = step(state, inputs, self.versions.plan_at, rules)
                 service.events[index] = after
                 clock = clocked(after, self.versions.plan_at(after.version), rules)
@@ -293,7 +303,7 @@ class World:
             end = service.read_offers = len(offers) if whole else self._random.randint(start, len(offers))
             runs: list[tuple[str, Sequence[Any]]] = []
             for index, state in enumerate(service.windows):
-                rules = WindowRules(service.name, index, len(service.windows), service.hosted)
+                rules = WindowRules(service.name, index, len(service.windows), service.hosted, service.hands_on)
                 if self._random.random() < 0.3:
                     state = state_codec.decode(state_codec.encode(state))
                 inputs = [found for each in offers[start:end] if (found := _offered(each, rules))]
@@ -320,6 +330,9 @@ class World:
                 service.offers.append(output)
             case Offer():
                 service.offers.append((bucket, output))
+            case Send() if service.hands_on:
+                self.crossed.append(output)
+                self.log.append(names.link_topic(output.sender, output.to), output.at_ms, output)
             case Send():
                 self.crossed.append(output)
                 way = (output.sender, output.to)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,11 +26,14 @@ from service.kafka.embedded import EmbeddedKafka
 from service.kafka.java import Java
 from streaming.broker.state import Rules
 from streaming.model.books import Books
-from streaming.model.outputs import Outcome
+from streaming.model.outputs import Outcome, Send
 from streaming.wire.clock import MARK_START, Tick, encode_tick
 from streaming.wire.message import MessageLimits
 from streaming.wire.notification import encode_notification
 from streaming.wire.record import Record
+from streaming.world.records import broker as broker_record
+from streaming.world.records import link, subscription
+from testing.logs import CONTROL, HandmadeLog, decided
 from tidings import names
 from tidings.message import Message
 from tidings.notification import Encoding, Reason
@@ -246,6 +250,22 @@ class TestProof:
         forgetful = self.prove(scene, **about)
         assert (forgetful.differences, forgetful.compared, forgetful.undecided) == ((), 0, 1)
         assert forgetful.reach.notes == ("publish.b1-0 has lost its beginning", "publish.b1-1 has lost its beginning")
+
+
+def test_links_of_a_service_that_hands_on_are_not_read() -> None:
+    """What it sent stands there; what its brokers made of that follows from what was published."""
+    log = HandmadeLog(records=[*CONTROL, *map(broker_record, ("b1", "b2")), link("b1", "b2"), subscription("far", broker="b2")])
+    log.tick(hands_on=True)
+    log.publish({"a": 1}, id="m1")
+    log.tick(hands_on=True)
+    both = replace(log.log(), brokers=frozenset({"b1", "b2"}))
+    read = decided(both)
+    (sent,) = (output for output in read.outputs if isinstance(output, Send))
+    on_link = Record("link.b1.b2", 0, 0, log.now_ms, None, sent.value)
+    again = decided(replace(both, rows=(*log.rows, on_link)))
+    assert [told.notification.subscription for told in again.told].count("far") == 1
+    assert (again.told, again.books["b2"].to_dict()) == (read.told, read.books["b2"].to_dict())
+    assert again.books["b2"].heard.total() == 1
 
 
 def test_control_data_of_a_version_is_that_of_all_records_before_it() -> None:

@@ -144,6 +144,16 @@ def test_marks_and_ticks_are_those_of_the_golden_file(monkeypatch: pytest.Monkey
     assert [each for each in connection.made.written if each[0] != "pulse"] == expected
 
 
+def test_who_hands_on_says_so_and_marks_no_link() -> None:
+    connection: Any = Connection()
+    ticker = Ticker(connection, TickerIdentity("s1", "secret"), 1000, hands_on=True)
+    ticker.adopt(9, {"publish.b1": 1, "link.b1.b2": 1})
+    ticker.tick()
+    (tick,) = connection.made.ticks
+    assert (tick["hands_on"], tick["partitions"]) == (True, ["clock-0", "publish.b1-0"])
+    assert "link.b1.b2" not in [kafka_topic for kafka_topic, _ in connection.made.written]
+
+
 def test_a_tick_that_is_wanted_comes_as_soon_as_the_last_one_has_been_read() -> None:
     ticker, producer, ends = ticking_each(60_000)
     producer.now_ms = time.time_ns() // 1_000_000

@@ -15,7 +15,7 @@ from clients.connection import Connection
 from producers.publisher import Publisher
 from service.directory import migration
 from service.directory.directory import ServiceDirectory
-from service.directory.migration import Migration, check_made_with, forget_old, migrate, starting_offsets
+from service.directory.migration import Migration, check_made_with, forget_old, hands_on, migrate, starting_offsets
 from streaming.batch.store import Store, read_note
 from streaming.broker.state_codec import FORMAT
 from streaming.model.books import total
@@ -45,6 +45,21 @@ def test_the_first_start_notes_what_cannot_change(directory: ServiceDirectory):
     check_made_with(directory, NOW)
     assert json.loads((directory.path / "made-with.json").read_text()) == {**NOW, "state format": FORMAT}
     check_made_with(directory, NOW)
+
+
+@pytest.mark.parametrize("hosted", [None, frozenset({"b1"})])
+def test_who_serves_all_hands_on_in_a_new_directory_and_for_its_life(directory: ServiceDirectory, hosted: frozenset[str] | None):
+    alone = hosted is None
+    assert hands_on(directory, hosted) == alone
+    check_made_with(directory, {**NOW, "hands on": alone})
+    assert hands_on(directory, None) == alone
+    assert hands_on(directory, frozenset({"b2"})) == alone
+
+
+def test_a_directory_from_before_goes_on_reading_links(directory: ServiceDirectory):
+    check_made_with(directory, NOW)
+    assert not hands_on(directory, None)
+    check_made_with(directory, {**NOW, "hands on": False})
 
 
 @pytest.mark.parametrize(

@@ -186,7 +186,8 @@ def test_with_passwords_everybody_can_do_their_part_and_all_rights_are_used(secu
     used, refused = secured.audit("tidings", since)
     assert refused == []
     granted = keys_of((*acls(Party.SERVICE), *acls(Party.SETUP)))
-    assert used == granted
+    # That one is for a service that serves some of the brokers: what its own ones send each other, this one need not read.
+    assert used == granted - {("topic", "link.", True, "read")}
     assert leaks(service, clerk, tmp_path, secrets) == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from string import ascii_lowercase
 from typing import Any
 
@@ -176,6 +177,111 @@ usual_streams = st.builds(usual, usual_timings, st.lists(usual_reports, min_size
 def test_news_of_the_usual_kind_comes_to_the_same(script, cuts):
     """Where nothing is unusual, the short ways are gone most."""
     check(script, cut(log_of(script), cuts), Restarts())
+
+
+hosts = st.sampled_from(["b1", "b2", "b3"])
+reports = st.tuples(
+    st.just("publish"),
+    hosts,
+    st.sampled_from(["k1", "k1", "k1", "k2"]),
+    fields | st.dictionaries(st.sampled_from("abc"), st.integers(0, 1), min_size=1, max_size=2),
+    st.sampled_from([None, None, None, 0, -1, -3_000, -9_000, -20_000]),
+    st.sampled_from([None, "s1", "s2", "s3"]),
+    st.integers(1, 4),
+    st.sampled_from([0, 1, 1, 1, 700]),
+)
+others = st.one_of(
+    st.tuples(st.just("wait"), st.sampled_from([0, 1, 700, 3_000, -400])),
+    st.tuples(st.just("tick"), st.integers(0, 4_000)),
+    st.tuples(st.just("subscribe"), st.sampled_from(["s1", "s2"]), hosts, paces, st.sampled_from(["", "a = 1", "not a = 1"])),
+    st.tuples(st.just("unsubscribe"), st.sampled_from(["s1", "s2"])),
+    st.tuples(st.just("cut"), st.booleans()),
+)
+BEYOND = [broker("b1"), broker("b2"), broker("b3"), link("b1", "b2"), link("b2", "b3")]
+
+
+def handing_on(rules: Rules, timing: dict, wants: list[str], story: list[tuple]) -> Script:
+    """Three brokers in one process: what one sends, another takes in at once."""
+    script = Script(rules=replace(rules, hands_on=True))
+    script.control(*BEYOND, topic(**timing), *(subscription(f"w{n}", broker=at) for n, at in enumerate(wants)))
+    for move, *details in story:
+        match move:
+            case "publish":
+                at, key, stated, drift, source, times, pause_ms = details
+                published_ms = None if drift is None else script.now_ms + drift
+                for _ in range(times):
+                    script.publish(stated, key, published_ms=published_ms, source=source, broker=at)
+                    script.wait(pause_ms)
+            case "wait":
+                script.wait(details[0])
+            case "tick":
+                script.tick(details[0])
+            case "subscribe":
+                name, at, pace, where = details
+                script.control(subscription(name, broker=at, **pace, where=where, missing="patient"))
+            case "unsubscribe":
+                script.control(delete=(f"subscription/{details[0]}",))
+            case "cut":
+                script.control(*([] if details[0] else BEYOND[4:]), delete=("link/b2-b3",) if details[0] else ())
+    script.tick(60_000)
+    return script
+
+
+handing = st.builds(
+    handing_on,
+    rules,
+    timings | st.sampled_from([{"hold_ms": 2_000, "window_ms": 10_000, "early": True}]),
+    st.lists(hosts, min_size=1, max_size=2),
+    st.lists(st.one_of(reports, reports, reports, reports, others), min_size=6, max_size=20),
+)
+
+
+steady_reports = st.tuples(
+    st.just("publish"),
+    st.sampled_from(["b1", "b2", "b2", "b2", "b3"]),
+    st.just("k1"),
+    st.dictionaries(st.sampled_from("abcd"), st.just(1), min_size=1, max_size=1),
+    st.none(),
+    st.sampled_from([None, "s1", "s2"]),
+    st.integers(1, 3),
+    st.sampled_from([1, 1, 400]),
+)
+steady = st.builds(
+    handing_on,
+    st.just(Rules()),
+    st.sampled_from([{"window_ms": 600_000}, {"window_ms": 600_000, "hold_ms": 900}, {"window_ms": 600_000, "early": True}]),
+    st.lists(hosts, min_size=1, max_size=2),
+    st.lists(st.one_of(steady_reports, steady_reports, steady_reports, others), min_size=4, max_size=14),
+)
+"""Long windows and few things to say: most is counted, and news comes in between."""
+
+
+@settings(max_examples=EXAMPLES)
+@given(
+    handing | steady, st.lists(st.integers(0, 200), max_size=4), st.builds(Restarts, st.sampled_from([(1,), (1, None), (1, 2)]))
+)
+def test_what_is_handed_on_is_taken_in_at_the_same_moment(script, cuts, restarts):
+    log = log_of(script)
+    # The last tick is read by itself: as long as no timer may fire, most is counted.
+    check(script, cut(log, [*cuts, len(log) - 2]), restarts)
+
+
+def test_who_reported_is_counted_once_where_memory_was_handed_over_at_that_moment():
+    """A link is cut, and b1 gathers what b2 did. A report of the same source follows in the batch, at the time of the cut."""
+    reports = [("publish", "b1", "k1", {}, None, "s1", 1, 1), ("publish", "b1", "k1", {}, None, "s1", 1, 0)]
+    script = handing_on(Rules(), {"window_ms": 10_000, "early": True}, ["b1"], [*reports, ("cut", True)])
+    log = log_of(script)
+    check(script, [log[:-2], log[-2:]], Restarts())
+
+
+def test_what_makes_room_at_another_broker_is_seen_in_time():
+    """Two slots are all there is room for. A report at b1 opens one at b2 as well, and an event at b3 gives way that more is said
+    of in the batch."""
+    reports = [("publish", "b3", "k1", {}, None, None, 4, 1), ("publish", "b1", "k1", {"a": 0}, None, None, 2, 0)]
+    script = handing_on(Rules(open_events=2), {"window_ms": 10_000}, ["b2"], [("cut", True), *reports])
+    log = log_of(script)
+    for first in range(3, 8):
+        check(script, cut(log, [first, 9, len(log) - 2]), Restarts())
 
 
 def test_news_of_the_usual_kind_goes_the_short_way():

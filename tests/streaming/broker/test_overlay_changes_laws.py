@@ -352,9 +352,9 @@ def test_what_the_laws_have_found(script, hop_ms):
 class Batches(Story):
     """The same for one process of several buckets, whose batches read on a little here and there."""
 
-    def __init__(self, script: list[tuple], buckets: int, seed: int) -> None:
+    def __init__(self, script: list[tuple], buckets: int, seed: int, *, hands_on: bool = False) -> None:
         self._world: World | None = None
-        self._buckets, self._seed = buckets, seed
+        self._buckets, self._seed, self._hands_on = buckets, seed, hands_on
         super().__init__(script, [0] * len(LINKS), 3_600_000)
 
     def _publish(self, now_ms: int, at: str, message: Message) -> None:
@@ -365,7 +365,9 @@ class Batches(Story):
     def _change(self, now_ms: int, lag: list[int]) -> None:
         del lag
         if self._world is None:
-            self._world = World(list(self.records.values()), self._buckets, seed=self._seed, now_ms=now_ms)
+            self._world = World(
+                list(self.records.values()), self._buckets, seed=self._seed, now_ms=now_ms, hands_on=self._hands_on
+            )
             return
         self._look()
         world = self._world
@@ -395,9 +397,9 @@ def _said(message: Message) -> dict[str, Any]:
     return {"topic": message.topic, "key": message.key, "id": message.id, "published_ms": message.published_ms}
 
 
-@given(scripts, st.integers(1, 3), st.integers(0, 10**6))
-def test_so_it_is_however_the_stream_is_cut_into_batches(script, buckets, seed):
-    law_all_known(Batches(script, buckets, seed))
+@given(scripts, st.integers(1, 3), st.integers(0, 10**6), st.booleans())
+def test_so_it_is_however_the_stream_is_cut_into_batches(script, buckets, seed, hands_on):
+    law_all_known(Batches(script, buckets, seed, hands_on=hands_on))
 
 
 def test_who_hands_over_tells_those_beyond_who_are_new():

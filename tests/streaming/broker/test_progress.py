@@ -35,10 +35,10 @@ def test_a_neighbour_counts_by_its_last_word_before_our_clock() -> None:
     at = desk()
     said(at, 9_000, 8_000, "b1", "b2", "b3", "b4", "b5")
     said(at, 10_000, 9_500, "b1", "b2", "b3", "b4", "b5")  # not before our clock
-    assert heard_ms(at.state, MADE, AT) == 0, "what b2 had read by 8 s may have left b1 after b1 last said anything"
+    assert heard_ms(at.state, MADE, AT, Rules()) == 0, "what b2 had read by 8 s may have left b1 after b1 last said anything"
     said(at, 11_000, 10_200, "b1", "b2", "b3", "b4", "b5")
     at.state.clock_ms = 12_000
-    assert heard_ms(at.state, MADE, AT) == 9_500, "b2 was at 10.2 s by then, and b1 said 9.5 s before that"
+    assert heard_ms(at.state, MADE, AT, Rules()) == 9_500, "b2 was at 10.2 s by then, and b1 said 9.5 s before that"
 
 
 words = st.lists(st.tuples(st.integers(1, 2_000), st.integers(1, 3_000), st.integers(0, 1)), max_size=12)
@@ -61,7 +61,7 @@ def test_one_service_says_what_two_would_that_say_the_same(
             said(two, append_ms, max(0, append_ms - behind_ms), *brokers, version=version)
     for each in (one, two):
         each.state.ways = {"incident": 1} if changed else {}
-    assert heard_ms(one.state, made, (where, "incident")) == heard_ms(two.state, made, (where, "incident"))
+    assert heard_ms(one.state, made, (where, "incident"), Rules()) == heard_ms(two.state, made, (where, "incident"), Rules())
 
 
 def test_the_slowest_of_all_decides() -> None:
@@ -69,20 +69,20 @@ def test_the_slowest_of_all_decides() -> None:
     said(at, 9_000, 8_900, "b2", "b3", "b4")
     said(at, 8_000, 7_000, "b1")
     said(at, 8_500, 3_000, "b5")
-    assert heard_ms(at.state, MADE, AT) == 3_000
+    assert heard_ms(at.state, MADE, AT, Rules()) == 3_000
     assert behind(at.state, MADE, AT, 7_500) == ["b1", "b5"]
 
 
 def test_nobody_waits_for_a_silent_one_for_ever() -> None:
     at = desk(clock_ms=100_000)
     said(at, 99_000, 98_000, "b1", "b2", "b3", "b4")
-    assert heard_ms(at.state, MADE, AT) == 0
-    assert reached_ms(at.state, MADE, AT, patience_ms=30_000) == 70_000
+    assert heard_ms(at.state, MADE, AT, Rules()) == 0
+    assert reached_ms(at.state, MADE, AT, Rules(patience_ms=30_000)) == 70_000
 
 
 def test_alone_a_broker_is_as_far_as_its_clock() -> None:
     alone = plan(subscription("s"))
-    assert heard_ms(desk(made=alone).state, alone, ("b1", "incident")) == 10_000
+    assert heard_ms(desk(made=alone).state, alone, ("b1", "incident"), Rules()) == 10_000
 
 
 def test_while_some_go_by_other_ways_nothing_is_sure() -> None:
@@ -90,28 +90,28 @@ def test_while_some_go_by_other_ways_nothing_is_sure() -> None:
     said(at, 9_000, 8_800, "b1", "b2", "b3", "b4", "b5")
     said(at, 9_100, 8_900, "b1", "b2", "b3", "b4", "b5")
     said(at, 9_500, 9_400, "b1", "b2", "b3", "b4", "b5")
-    assert heard_ms(at.state, MADE, AT) == 8_900
+    assert heard_ms(at.state, MADE, AT, Rules()) == 8_900
     at.plan = moved = plan(*CHAIN, subscription("s", broker="b1"), subscription("t", broker="b5"))
     at.state.version = 2
     note_ways(at, MADE)
-    assert heard_ms(at.state, moved, AT) == 0, "nobody has said that it goes by the new ways"
+    assert heard_ms(at.state, moved, AT, Rules()) == 0, "nobody has said that it goes by the new ways"
     everybody = ("b1", "b2", "b3", "b4", "b5")
     said(at, 10_000, 9_900, *everybody, version=2)
     said(at, 11_000, 10_900, *everybody, version=2)
     at.state.clock_ms = 11_500
-    assert heard_ms(at.state, moved, AT) == 0, "what went by old ways until 10 s may not have gone on"
+    assert heard_ms(at.state, moved, AT, Rules()) == 0, "what went by old ways until 10 s may not have gone on"
     said(at, 12_000, 11_900, *everybody, version=2)
     at.state.clock_ms = 12_500
-    assert heard_ms(at.state, moved, AT) == 10_900
+    assert heard_ms(at.state, moved, AT, Rules()) == 10_900
 
 
 def test_who_hears_of_a_version_that_it_does_not_know_waits_for_it() -> None:
     at = desk()
     for append_ms in (9_000, 9_500):
         said(at, append_ms, append_ms - 100, "b1", "b2", "b3", "b4", "b5")
-    assert heard_ms(at.state, MADE, AT) > 0
+    assert heard_ms(at.state, MADE, AT, Rules()) > 0
     said(at, 9_900, 9_800, "b9", version=2)
-    assert heard_ms(at.state, MADE, AT) == 0
+    assert heard_ms(at.state, MADE, AT, Rules()) == 0
 
 
 def test_a_change_that_leaves_the_ways_as_they_are_makes_nobody_wait() -> None:
@@ -121,7 +121,7 @@ def test_a_change_that_leaves_the_ways_as_they_are_makes_nobody_wait() -> None:
     at.plan = more = plan(*CHAIN, subscription("s", broker="b1"), subscription("another", broker="b1"))
     at.state.version = 2
     note_ways(at, MADE)
-    assert heard_ms(at.state, more, AT) == 8_900
+    assert heard_ms(at.state, more, AT, Rules()) == 8_900
 
 
 def test_what_is_remembered_is_bounded() -> None:

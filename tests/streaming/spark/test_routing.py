@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from service.kafka.jars import spark_jars
 from service.kafka.java import Java
 from streaming.batch.arrays import NO_SOURCE, NOT_SAID
-from streaming.batch.hashing import event_hash
+from streaming.batch.hashing import bucket_of, event_hash
 from streaming.batch.rows import COLUMNS, KINDS, Rows, rows_of
 from streaming.batch.shuffle import labels_of
 from streaming.broker.state import Rules
@@ -130,6 +130,18 @@ def test_numbers_are_those_that_python_finds(rows):
             assert found.starts[index + 1] - found.starts[index] == len(message.fields)
             assert found.source[index] == (NO_SOURCE if message.source is None else source_digest(message.source))
             assert found.published_ms[index] == (NOT_SAID if message.published_ms is None else message.published_ms)
+
+
+def test_all_that_is_about_a_topic_and_key_is_in_one_bucket_where_it_is_handed_on(spark):
+    routing = replace(ROUTING, buckets=64, hands_on=True)
+    values = [avro_of(GOOD), encode_message(GOOD), avro_of(Message("t", "ключ", {}))]
+    found = run(spark, [(f"publish.b{n}", 0, n, value) for n, value in enumerate(values * 2)], routing)
+    for row, value in zip(found, values * 2, strict=True):
+        message = decode_message(value, LIMITS)
+        at = Address(f"b{row.offset}", message.topic, message.key)
+        assert row.bucket == bucket_of("secret", at, 64, hands_on=True)
+        assert row.event == event_hash("secret", at)
+    assert len({row.bucket for row in found}) == 2
 
 
 @pytest.mark.parametrize("topic", ["t", "t" * 63, "t" * 64])

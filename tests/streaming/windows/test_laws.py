@@ -77,7 +77,8 @@ def worlds(draw: st.DrawFn) -> tuple[WindowWorld, list[str], Random]:
     records = [*OVERLAYS[shape], declared, *draw(subscribed(names))]
     buckets, window_buckets = draw(st.integers(1, 3)), draw(st.integers(1, 3))
     services = {"s": None} if shape == "one" else draw(st.sampled_from(SERVED))
-    world = WindowWorld(records, buckets, window_buckets, seed=draw(st.integers(0, 10**6)), services=services)
+    seed, hands_on = draw(st.integers(0, 10**6)), draw(st.booleans())
+    world = WindowWorld(records, buckets, window_buckets, seed=seed, services=services, hands_on=hands_on)
     return world, names, Random(draw(st.integers(0, 10**6)))
 
 

@@ -16,7 +16,12 @@ from streaming.wire.record import Record
 OURS = TickerIdentity("s1", "secret")
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 COUNTS = st.integers(0, 2**60)
-SAID: Any = {"partitions": st.lists(TEXTS).map(tuple), "brokers": st.none() | st.frozensets(TEXTS), "append_ms": COUNTS}
+SAID: Any = {
+    "partitions": st.lists(TEXTS).map(tuple),
+    "brokers": st.none() | st.frozensets(TEXTS),
+    "append_ms": COUNTS,
+    "hands_on": st.booleans(),
+}
 TICKS = st.builds(Tick, TEXTS, COUNTS, **SAID) | st.builds(
     Tick, TEXTS, COUNTS, **SAID, ms=COUNTS, done_ms=COUNTS, done_version=COUNTS, offset=COUNTS
 )
