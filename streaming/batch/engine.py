@@ -328,7 +328,9 @@ class Segment:
         at = np.searchsorted(number, due)
         at[at == len(number)] = 0
         found = []
-        for event in at[number[at] == due].tolist() if len(number) else []:
+        events = at[number[at] == due] if len(number) else at[:0]
+        self._absorb_whole(events, index)
+        for event in events.tolist():
             if event in self._at_once.done or self._at_once.has(event):
                 continue  # none of its timers fires that soon
             track = self._tracks.of(event)
@@ -336,6 +338,16 @@ class Segment:
                 self._absorb_before(track, index)
                 found.append(track)
         return found
+
+    def _absorb_whole(self, events: Ints, index: int) -> None:
+        """Of these events, enter in columns those that no message is about from a row on: when a service catches up, many are
+        over by one tick."""
+        judged = self._judged
+        among = np.zeros(len(judged.shelf_row), dtype=bool)
+        among[events[judged.index[judged.starts[events + 1] - 1] < index]] = True
+        for event in absorb_all(self._desk, self._grounds, judged, self._tracks, self._at_once.done, among).tolist():
+            track = self._tracks.of(event)
+            track.cursor = track.end
 
     def _absorb_before(self, track: Track, index: int) -> None:
         """Enter the messages of an event that stand before a row."""

@@ -115,17 +115,20 @@ def _count_sources(desk: BatchDesk, judged: Judged, found: OpenEvent, start: int
     return True
 
 
-def absorb_all(desk: BatchDesk, grounds: Grounds, judged: Judged, tracks: Tracks, done: Collection[int]) -> None:
-    """Enter, in columns, what is left of all events that nothing unusual has happened to, and that are not done with.
+def absorb_all(
+    desk: BatchDesk, grounds: Grounds, judged: Judged, tracks: Tracks, done: Collection[int], among: Bools | None = None
+) -> Ints:
+    """Enter, in columns, what is left of all events that nothing unusual has happened to, and that are not done with; of those
+    ``among`` all, if not of all. Returns which they are.
 
     Of an event that nothing was opened for, that is everything. The shelf's columns must say what became of the others.
     """
     row, cursor, salt, untouched = tracks.columns()
     cursor[list(done)] = judged.starts[1:][list(done)]
-    left = np.flatnonzero(cursor < judged.starts[1:])
+    left = np.flatnonzero((cursor < judged.starts[1:]) if among is None else (cursor < judged.starts[1:]) & among)
     left = left[untouched[left] | _go_on(desk, grounds, judged, salt, row, cursor, left)]
     if not len(left):
-        return
+        return left
     row, sums = row[left], sums_of(judged, cursor[left])
     desk.shelf.count(row, sums)
     by_place = np.bincount(desk.shelf.columns.place[row], weights=sums.count).astype(np.int64)
@@ -134,6 +137,7 @@ def absorb_all(desk: BatchDesk, grounds: Grounds, judged: Judged, tracks: Tracks
     note_sources(desk, judged, left, row, cursor[left])
     tracks.all_counted(left[~untouched[left]])
     desk.ways[Handling.COUNTED] += int(sums.count.sum())
+    return left
 
 
 def _go_on(
