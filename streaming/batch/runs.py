@@ -118,11 +118,9 @@ def _count_sources(desk: BatchDesk, judged: Judged, found: OpenEvent, start: int
 def absorb_all(
     desk: BatchDesk, grounds: Grounds, judged: Judged, tracks: Tracks, done: Collection[int], among: Bools | None = None
 ) -> Ints:
-    """Enter, in columns, what is left of all events that nothing unusual has happened to, and that are not done with; of those
-    ``among`` all, if not of all. Returns which they are.
-
-    Of an event that nothing was opened for, that is everything. The shelf's columns must say what became of the others.
-    """
+    """Enter, in columns, what is left of all events, or of those ``among`` all, that nothing unusual has happened to and that are
+    not done with: everything, if nothing was opened for one. Returns which. The shelf's columns must say what became of the
+    others."""
     row, cursor, salt, untouched = tracks.columns()
     cursor[list(done)] = judged.starts[1:][list(done)]
     left = np.flatnonzero((cursor < judged.starts[1:]) if among is None else (cursor < judged.starts[1:]) & among)
