@@ -9,6 +9,7 @@ starts it: one subscription, some open events, nobody who publishes.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -30,6 +31,8 @@ START, END = "<!-- rest -->\n", "<!-- /rest -->\n"
 HOLD_MS = 2_500
 CORES, DUE_S = 0.15, 1.5
 """Goals: cores of all processes together; and how long after it is due the slowest is told."""
+_WORDS = {"Kafka": "kafka.Kafka", "Spark": "SparkSubmit", "workers": "daemon"}
+"""What tells a program by its command line; the driver is the one that is left."""
 _SETTLE_S = 20.0
 _TRIES = 10
 
@@ -84,18 +87,10 @@ def _processes(service: RunningService) -> list[psutil.Process]:
 def _used(service: RunningService) -> dict[str, float]:
     found: dict[str, float] = defaultdict(float)
     for process in _processes(service):
-        words = " ".join(process.cmdline())
-        name = (
-            "Kafka"
-            if "kafka.Kafka" in words
-            else "Spark"
-            if "SparkSubmit" in words
-            else "workers"
-            if "daemon" in words
-            else "driver"
-        )
-        used = process.cpu_times()
-        found[name] += used.user + used.system
+        with contextlib.suppress(psutil.Error):  # it has ended meanwhile
+            words, used = " ".join(process.cmdline()), process.cpu_times()
+            name = next((name for name, word in _WORDS.items() if word in words), "driver")
+            found[name] += used.user + used.system
     return found
 
 
