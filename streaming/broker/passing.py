@@ -126,6 +126,8 @@ def _leads_on(desk: Desk, slot: Slot, happened: Arrived) -> bool:
     if passed is None or not slot.spread.get(message_id, 0) < passed.version <= desk.state.version:
         return False
     slot.spread[message_id] = desk.state.version
+    if message_id not in slot.seen:
+        desk.wake_at(0)
     return True
 
 

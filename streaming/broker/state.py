@@ -109,7 +109,10 @@ class Slot(Struct, array_like=True):
 
     @property
     def forget_ms(self) -> int:
-        """When a tombstone, a message id or a cap is next to be forgotten, or something has waited long enough."""
+        """When a tombstone, a message id or a cap is next to be forgotten, or something has waited long enough. At once, what is
+        noted of an id that is not remembered."""
+        if self.spread and not self.spread.keys() <= self.seen.keys():
+            return 0
         if not (self.closed or self.caps or self.ahead):
             return min(self.seen.values()) if self.seen else NEVER
         caps = (cap.forget_ms if cap.due_ms is None else cap.due_ms for cap in self.caps.values())

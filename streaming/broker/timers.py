@@ -60,7 +60,7 @@ def _wake(desk: Desk, lowest_ms: int) -> None:
     desk.end_quietly(lowest_ms)
     for at, slot in state.slots.due(lowest_ms):
         wake_ms = slot.wake_ms(desk.topic(at.topic)) if slot.open or slot.caps else slot.forget_ms
-        if wake_ms > lowest_ms and (not slot.spread or slot.spread.keys() <= slot.seen.keys()):
+        if wake_ms > lowest_ms:
             # The plain memory does not know who is due. Mostly one of its keys is, and all others only say when they will be.
             state.changed = True
             if wake_ms < later_ms:

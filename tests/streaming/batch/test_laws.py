@@ -355,6 +355,17 @@ def test_what_is_read_late_and_entered_first_says_when_its_event_ends(said, soon
         assert (first.kafka_topic, first.append_ms) == ("publish.b1", script.now_ms), "of the same time, the first by name"
 
 
+def test_what_is_noted_of_a_late_measurement_that_went_on_is_forgotten_alike():
+    """It came by ways that hold from the next change on, and is too old to be remembered."""
+    moves = [
+        ("publish", "k1", {}, None, None, 1, 0),
+        ("pass on", "k1", {}, None, 0, 0),
+        ("pass on", "k1", {"a": 0}, None, 12_000, 1),
+    ]
+    script = scripted(Rules(), {"window_ms": 5_000, "gather": False}, False, False, [*moves, ("subscribe", "s1", {}, "")])
+    check(script, [log_of(script)], Restarts((1,), 1))
+
+
 few_facts = st.dictionaries(st.sampled_from("abc"), st.integers(0, 1), min_size=1)
 crowds = st.lists(st.tuples(few_facts, st.sampled_from([0, 0, 1, 2, -3_000, -20_000]), st.integers(0, 1)), min_size=2, max_size=9)
 
