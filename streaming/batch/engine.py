@@ -383,7 +383,7 @@ class Segment:
     def _may_send(self, track: Track) -> bool:
         """Whether what is left about an event may have its broker send something: a timer may fire, messages go on by
         themselves, or the event has gone. It is handed on in time only if all are opened, each in its turn."""
-        if not self._desk.rules.hands_on or track.row < 0:
+        if not self._desk.rules.hands_on or self._grounds.brokers == 1 or track.row < 0:
             return False
         if self._shelf.row_of(int(self._numbers[track.event])) != track.row:
             return True

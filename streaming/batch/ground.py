@@ -81,7 +81,7 @@ class Grounds:
         self._found: dict[tuple[str, str], Ground] = {}
         self.shortest_window_ms = plan.snapshot.shortest_window_ms
         self.brokers = len(plan.overlay.brokers) if plan.overlay.links else 1
-        """At how many brokers one key may be remembered because of one message."""
+        """At how many brokers one key may be remembered because of one message; 1 where no link leads to another."""
 
     def at(self, broker: str, topic: str) -> Ground:
         found = self._found.get((broker, topic))
